@@ -43,7 +43,7 @@ SECONDS: Final = 60.0
 RUNTIMES: Final = (PENSTOCK, REFERENCE)
 
 _FILE_WIDTH: Final = 140
-_PROBLEM_WORDS: Final = 300  # characters of a problem that are shown; the file has all of it
+_PROBLEM_WORDS: Final = 300  # shown characters of a problem; the file has all of it
 
 SCENARIOS: Final = (
     *scenarios.SCENARIOS,
@@ -87,8 +87,8 @@ class Bench:
                         self._measure(scenario, runtime, number)
 
     def _measure(self, scenario: Scenario, runtime: str, number: int) -> None:
-        """One scenario on a fresh worker. A run that fails is a problem to report, and no reason
-        not to measure the rest."""
+        """Runs a scenario on a fresh worker. A failed run is reported as a problem; the remaining
+        ones still run."""
 
         def keep(name: str, figure: str, value: float | None, points: Points = ()) -> None:
             self.figures.append(Figure(name, figure, runtime, number, value, points))
@@ -145,7 +145,7 @@ def main(
     runtime: str | None,
     file: Path | None,
 ) -> None:
-    """Measures penstock beside the real Kafka Connect, on one broker, in turns."""
+    """Measures penstock and the real Kafka Connect in turns, on one broker."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=_FILE_WIDTH)
@@ -168,7 +168,7 @@ def main(
             bench = Bench(Load(broker, topics, folder, records, seconds), topics, folder, say)
             try:
                 bench.run(chosen, rounds, [runtime] if runtime else RUNTIMES)
-            finally:  # an hour's figures are not lost to a Ctrl-C
+            finally:  # Ctrl-C must not lose an hour's figures
                 content = report.document(
                     bench.figures,
                     bench.problems,
@@ -189,7 +189,7 @@ def main(
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """Ends the benchmark in order: all started processes are stopped."""
+    """Ends the benchmark cleanly: stops all started processes."""
     sys.exit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""Topics into tables of Cassandra and back, beside the driver alone: its `execute_concurrent` of
+"""Topics into tables of Cassandra and back, next to the driver alone: its `execute_concurrent` of
 the same rows, one statement each, and its pages, in one process. The server runs on the same cores.
 """
 
@@ -82,7 +82,7 @@ def _into_table(session: Session, load: Load, note: Note) -> None:
 
 
 def _insert(server: CassandraServer, records: int) -> float:
-    """Inserts as many rows with the driver alone; how many seconds that took."""
+    """Inserts as many rows with the driver alone; returns the seconds."""
     from cassandra.concurrent import execute_concurrent_with_args
 
     marks = ", ".join("?" for _ in _COLUMNS.split(", "))

@@ -1,8 +1,8 @@
 """Topics into tables and tables into topics, next to the database alone.
 
-Kafka Connect has no JDBC connector of its own, so penstock is measured alone here, next to what
-the same server takes from a bulk load, from batches of INSERTs and from single ones, all of them
-sent by one client that has the rows ready.
+Kafka Connect has no JDBC connector of its own, so only penstock is measured here, next to the rates
+of the same server for a bulk load, for batches of INSERTs and for single ones, all of them sent by
+one client that has the rows ready.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SOURCE: Final = "io.confluent.connect.jdbc.JdbcSourceConnector"
 _FILTER: Final = "org.apache.kafka.connect.transforms.Filter"
 
 _BATCH: Final = 3_000  # rows of a statement or batch, the JVM connector's default
-_SLOW_SHARE: Final = 20  # the slower ways of inserting are shown a part of the rows only
+_SLOW_SHARE: Final = 20  # slower ways of inserting get only this part of the rows
 _SLOW_MOST: Final = 20_000
 _KEYS: Final = re.compile(rb'"id":(\d+)')
 _CSV: Final = "%(id)d,user-%(name)d,%(city)s,%(score)d.5,%(active)s"
@@ -64,7 +64,7 @@ class Target(ABC):
 
     @abstractmethod
     def bulk(self, connection: Connection, table: str, file: Path) -> None:
-        """The fastest way to load a file that the database has."""
+        """Loads a file in the fastest way that the database offers."""
 
     def connect(self, server: DatabaseServer) -> Connection:
         """A connection that may also load files."""
@@ -72,7 +72,7 @@ class Target(ABC):
         return Database(url, attempts=1).connect()
 
     def create(self, connection: Connection, table: str, key: str = "") -> None:
-        """A table for the rows of `inputs.SCHEMAS`."""
+        """Creates a table for the rows of `inputs.SCHEMAS`."""
         columns = (
             f"id BIGINT NOT NULL {key}, name {self.text} NOT NULL, city {self.text}, "
             f"score DOUBLE PRECISION NOT NULL, active {self.truth} NOT NULL"
@@ -82,7 +82,7 @@ class Target(ABC):
     def fill(
         self, connection: Connection, table: str, key: str, folder: Path, records: int
     ) -> float:
-        """Creates a table with these many rows; the seconds it took to load them."""
+        """Creates a table with this many rows; returns the seconds it took to load them."""
         file = folder / "rows.csv"
         write_csv(file, records)
         self.create(connection, table, key)
@@ -111,7 +111,7 @@ class Postgresql(Target):
 
 
 class _LargerMariaDb(MariaDbServer):
-    buffer_pool_mb = 512  # the rows of a run, as a server for as many would have
+    buffer_pool_mb = 512  # enough for the rows of a run, as on a real server
 
 
 class MariaDb(Target):
@@ -208,7 +208,7 @@ def _into_table(target: Target, upserting: bool) -> Callable[[Session, Load, Not
 
 
 def _count_of(connection: Connection, table: str) -> Callable[[], int]:
-    """A look at how many rows a table has."""
+    """A function that returns the number of rows of a table."""
 
     def count() -> int:
         with contextlib.suppress(PenstockError):  # it does not exist yet
@@ -245,7 +245,7 @@ def _floors(
     note: Note,
     keyed: bool,
 ) -> None:
-    """The rate of the server alone, without any pipeline."""
+    """Measures the server alone, without any pipeline."""
     key = "PRIMARY KEY" if keyed else ""
     took_s = target.fill(connection, "floor_bulk", key, folder, load.records)
     note("floor.bulk", load.records / took_s)
@@ -262,8 +262,8 @@ def _floors(
         for start in range(0, some, _BATCH):
             with connection.transaction():
                 if size > 1:
-                    # psycopg sends all before the first answer, as pgjdbc does; PyMySQL makes one
-                    # statement of them, as Connector/J can.
+                    # psycopg sends all rows before the first answer, as pgjdbc does; PyMySQL sends
+                    # them as one statement, as Connector/J can.
                     connection.many(sql, rows[start : start + _BATCH])
                     continue
                 for row in rows[start : start + _BATCH]:
@@ -284,7 +284,7 @@ def _from_table(target: Target) -> Callable[[Session, Load, Note], None]:
 
 
 def _selected_s(connection: Connection) -> float:
-    """How long it takes to receive the whole table, and do nothing with it."""
+    """How long it takes to receive the whole table and discard it."""
     began = time.monotonic()
     with connection.transaction(writing=False):
         for _ in connection.stream(f"SELECT {', '.join(_COLUMNS)} FROM big"):
@@ -293,7 +293,7 @@ def _selected_s(connection: Connection) -> float:
 
 
 def _snapshot(session: Session, load: Load, server: DatabaseServer, note: Note, run: str) -> Curve:
-    """The whole table into a topic, its key range shared by two tasks."""
+    """Copies the whole table into a topic; two tasks share its key range."""
     prefix = session.name("table") + "-"
     topic = f"{prefix}big"
     session.topics.create(topic)

@@ -1,5 +1,5 @@
-"""Topics into collections of MongoDB, with MongoDB's own connector in Kafka Connect beside it, and
-the client alone: pymongo's bulk writes of documents that are ready, in one process. The server is
+"""Topics into collections of MongoDB, next to MongoDB's own connector in Kafka Connect, and to the
+client alone: pymongo's bulk writes of prepared documents, in one process. The server is
 mongo-java-server, in memory on the same cores.
 """
 
@@ -18,7 +18,7 @@ from benchmarks.watching import peak_memory, watch
 from penstock.testing.mongodb import MongoServer
 
 _SINK: Final = "com.mongodb.kafka.connect.MongoSinkConnector"
-_AT_ONCE: Final = 4_000  # as many as a chunk of the engine has at most
+_AT_ONCE: Final = 4_000  # the records of a full chunk
 _OPTIONS: Final = ("-Xmx2g", "-XX:+UseSerialGC")
 
 
@@ -61,7 +61,7 @@ def _into_collections(session: Session, load: Load, note: Note) -> None:
 
 
 def _client_alone(records: int) -> float:
-    """What pymongo writes per second."""
+    """The documents per second that pymongo alone writes."""
     with (
         MongoServer(options=_OPTIONS) as server,
         MongoClient[dict[str, Any]](server.uri) as client,
@@ -77,7 +77,7 @@ def _client_alone(records: int) -> float:
 
 
 def _operations(records: int) -> Iterator[list[ReplaceOne[dict[str, Any]]]]:
-    """The writes of `records` documents like those of the topic."""
+    """The writes of `records` documents, the same as in the topic."""
     for start in range(0, records, _AT_ONCE):
         documents = [
             {

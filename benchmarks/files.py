@@ -1,7 +1,7 @@
-"""Files into topics, next to a loop that does only that.
+"""Files into topics, next to a loop written by hand.
 
-The loop is one process with boto3 or a file, pyarrow, orjson and librdkafka's producer: a user's
-program without a connector. Kafka Connect's distribution has no such connectors.
+The loop is a user's program without a connector: one process with boto3 or a file, pyarrow, orjson
+and librdkafka's producer. Kafka Connect's distribution has no such connectors.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _measure(case: Case) -> Callable[[Session, Load, Note], None]:
 def _placed(
     case: Case, session: Session, contents: list[bytes]
 ) -> Iterator[tuple[dict[str, str], list[Callable[[], bytes]]]]:
-    """A connector's configuration for the files, and functions that get each."""
+    """A connector's configuration for the files, and for each a function that reads it."""
     if not case.in_bucket:
         folder = session.folder / "in"
         errors = session.folder / "errors"

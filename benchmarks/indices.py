@@ -1,4 +1,4 @@
-"""Topics into an index of OpenSearch and an index into a topic, beside the client alone: its
+"""Topics into an index of OpenSearch and an index into a topic, next to the client alone: its
 helpers for bulk requests and for scans, in one process. The server is on the same cores.
 """
 
@@ -112,8 +112,8 @@ def _from_index(session: Session, load: Load, note: Note) -> None:
 
 
 def _fill(server: SearchServer, index: str, records: int) -> float:
-    """Writes as many documents as the topic has, by as many threads as there are tasks; how many
-    seconds it took."""
+    """Writes as many documents as the topic has, with as many threads as tasks; returns the
+    seconds."""
     with OpenSearch(server.url, timeout=60, maxsize=PARTITIONS) as client:
         began = time.monotonic()
         done = helpers.parallel_bulk(

@@ -1,4 +1,4 @@
-"""The records that are moved, and the checks of the outcome.
+"""The records that the scenarios move, and the checks of the outcome.
 
 A run counts only if its outcome is right: every record once, unaltered, in the order of its
 partition. Outcomes are compared by a digest that needs no sorting: the sum of the lines' hashes.
@@ -22,8 +22,8 @@ from penstock.testing.topics import Topics
 
 PARTITIONS: Final = 2
 FILE_BATCH: Final = 2_000
-"""The file source of Kafka Connect keeps lines back that follow a full batch at the very end of a
-file (kafka-connect.md §11.1), so that files have to hold whole batches of them."""
+"""The file source of Kafka Connect holds back lines that follow a full batch at the very end of a
+file (kafka-connect.md §11.1), so files must consist of whole batches."""
 
 _BATCH: Final = 20_000  # records generated, produced and consumed at once
 _FLUSH: Final = 200_000
@@ -54,19 +54,19 @@ def _row(number: int) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """Records of one kind: the template of a value in the topic, and of the line a file sink makes
-    of it, both filled in from the record's number."""
+    """Records of one kind: the templates of a value in the topic and of the line that a file sink
+    writes, both filled in from the record's number."""
 
     name: str
     value: str
     fields: Mapping[str, str] = field(default_factory=dict)
-    """The template of every field of the line; none if the line is the value as it stands."""
+    """The template of every field of the line; empty if the line is the unchanged value."""
     shape: tuple[str, str, str] = ("", "", "")
     """The text before, between and after the fields, as Java prints it."""
 
     @property
     def number(self) -> re.Pattern[bytes]:
-        """Where the number is in a line."""
+        """Matches the number in a line."""
         return re.compile(rb"\bid=(\d+)" if self.fields else rb"^(\d+) ", re.MULTILINE)
 
     def line(self, order: Sequence[str]) -> str:
@@ -115,7 +115,7 @@ SCHEMAS: Final = Kind(
     "schemas", f'{{"schema":{_SCHEMA},"payload":{_JSON}}}', _TEXT, ("Struct{", ",", "}")
 )
 TRANSFORMED: Final = Kind(
-    "json",  # the same topic; what comes out is what `TRANSFORMS` makes of it
+    "json",  # the same topic; `TRANSFORMS` produces these lines from it
     _JSON,
     {
         "id": _TEXT["id"],
@@ -140,7 +140,7 @@ TRANSFORMS: Final[Mapping[str, str]] = {
 
 
 def whole_batches(records: int) -> int:
-    """A number of records with which each of two files holds whole batches."""
+    """Rounds the number of records so that each of two files has whole batches."""
     step = 2 * FILE_BATCH
     return max(step, -(-records // step) * step)
 
@@ -200,7 +200,7 @@ def check(blocks: Iterable[Block], kind: Kind, records: int, partitions: int) ->
 
 
 def lines_of(file: Path) -> Iterator[Block]:
-    """A file's lines, their ends cut off, in blocks."""
+    """A file's lines without their ends, in blocks."""
     with file.open("rb") as opened:
         while block := opened.readlines(_READ):
             yield [line.removesuffix(b"\n") for line in block]
@@ -234,14 +234,14 @@ def values_of(topics: Topics, topic: str) -> Iterator[Block]:
 
 
 def write_file(file: Path, kind: Kind, records: int) -> None:
-    """A file with one line per record."""
+    """Writes a file with one line per record."""
     with file.open("wb") as out:
         for block in generated(kind.value, records):
             out.write(b"\n".join(block) + b"\n")
 
 
 def fill_topic(topics: Topics, topic: str, kind: Kind, records: int) -> None:
-    """A new topic with these records; record n is in partition n modulo their number."""
+    """Creates a topic with these records; record n is in partition n modulo PARTITIONS."""
     topics.create(topic, partitions=PARTITIONS)
     settings = {
         "bootstrap.servers": topics.bootstrap,

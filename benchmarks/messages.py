@@ -1,7 +1,7 @@
-"""Messages of MQTT into topics and out of them, beside the client alone: paho-mqtt, in one process.
+"""MQTT messages into topics and out of them, next to the client alone: paho-mqtt, in one process.
 The broker is mosquitto, on the same cores.
 
-Sources drain a session that has all messages when they start, so that nobody publishes meanwhile.
+Sources drain a session that has all messages when they start, so no client publishes meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONVERTERS: Final = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
 }
-_WINDOW: Final = 100  # of paho alone, which looks at all of them with every acknowledgement
+_WINDOW: Final = 100  # of paho alone, which scans the whole window at every acknowledgement
 _AT_ONCE: Final = 10_000
 _WAIT_S: Final = 120.0
 _PAYLOAD: Final = b'{"id": %d, "name": "name-1", "city": "Graz", "score": 0.5, "active": true}'
@@ -80,7 +80,7 @@ def _from_broker(qos: int, session: Session, load: Load, note: Note) -> None:
 
 
 def _fill(broker: Mosquitto, client_id: str, qos: int, records: int) -> None:
-    """A session that is not connected, with all messages waiting."""
+    """Creates a disconnected session with all messages queued."""
     _drained(broker, client_id, qos, 0)
     writer = _writer(broker, qos)
     for start in range(0, records, _AT_ONCE):
@@ -102,9 +102,9 @@ def _writer(broker: Mosquitto, qos: int) -> SinkWriter:
 
 
 def _drained(broker: Mosquitto, client_id: str, qos: int, records: int) -> float:
-    """The messages per second that paho alone receives, of `records`; 0: it only subscribes."""
+    """The messages per second that paho alone receives; with `records` 0 it only subscribes."""
     subscribed, done = threading.Event(), threading.Event()
-    arrived_at = [0.0, 0.0]  # when the first and the last one came
+    arrived_at = [0.0, 0.0]  # when the first and the last one arrived
     count = 0
 
     def on_message(*_: object) -> None:
@@ -165,7 +165,7 @@ def _into_broker(qos: int, session: Session, load: Load, note: Note) -> None:
 
 
 def _published(broker: Mosquitto, qos: int, payloads: Sequence[bytes]) -> float:
-    """What paho alone publishes per second."""
+    """The messages per second that paho alone publishes."""
     free = threading.Semaphore(_WINDOW)
     client = paho.Client(CallbackAPIVersion.VERSION2)
     client.max_inflight_messages = _WINDOW

@@ -166,7 +166,7 @@ def _into_objects(form: Form) -> Callable[[Session, Load, Note], None]:
 
 
 def _loop_by_hand(topics: Topics, topic: str, form: Form, client: Any) -> None:
-    """A user's own loop: one process that reads, collects, encodes and uploads."""
+    """A user's loop: one process that reads, collects, encodes and uploads."""
     ends = topics.ends(topic)
     consumer = Consumer(
         {

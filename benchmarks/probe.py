@@ -1,10 +1,10 @@
 """The latency of many connectors at once, each with a few records per second.
 
-The probe runs on the cores that it measures, so it has three threads, however many connectors there
-are, and all three wait in the kernel or in librdkafka, without Python's lock:
+The probe runs on the cores that it measures, so it has three threads for any number of connectors,
+and all three wait in the kernel or in librdkafka, without Python's lock:
 
-- The first sends due records, by one producer for all topics (`linger.ms` is 0), and learns of
-  acknowledgements from delivery callbacks.
+- The first sends due records, with one producer for all topics (`linger.ms` is 0), and receives
+  acknowledgements in delivery callbacks.
 - The second waits for inotify and reads lines appended to the sinks' files.
 - The third polls one consumer of all topics that sources write to.
 
@@ -41,10 +41,10 @@ from benchmarks.inputs import WrongOutcome
 from penstock.testing.topics import Topics
 
 ARRIVE_S: Final = 120.0
-"""For the first records to arrive, after all tasks run, and for the last ones."""
+"""The time-out for the first records, once all tasks run, and for the last ones."""
 
 _SEED: Final = 1
-_LOOK_S: Final = 0.1  # between two looks at whether a thread has to end
+_LOOK_S: Final = 0.1  # between two checks whether a thread must end
 _KAFKA_S: Final = 30.0
 _READ: Final = 1 << 16  # bytes
 
@@ -55,9 +55,9 @@ _EVENT: Final = struct.Struct("iIII")  # watch, mask, cookie, length of the name
 
 _SLOW_WRITE_S: Final = 2.0
 _PIPE_BYTES: Final = 4096  # the least that Linux gives a pipe
-_PIPE_QUIET_MS: Final = 50  # a pause after which a write is over
+_PIPE_QUIET_MS: Final = 50  # a pause that ends a write
 SLOW_PAD: Final = 2 * _PIPE_BYTES
-"""Bytes of a record that does not fit a pipe: whoever writes it has to wait for the reader."""
+"""Bytes of a record that does not fit into a pipe: its writer must wait for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Probed:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """`per_s` records a second for each connector, for `warm_s` seconds that do not count and then
-    for `seconds` that do. One record more, which does not count either, goes ahead of them."""
+    for `seconds` that do. One more record, which does not count either, precedes them."""
 
     seconds: float
     per_s: float
@@ -92,12 +92,12 @@ class Pace:
 
     @property
     def total(self) -> int:
-        """Records of a connector, those that do not count among them."""
+        """Records of a connector, including those that do not count."""
         return self.ahead + round(self.seconds * self.per_s)
 
     def due(self, connectors: int, chance: random.Random) -> list[tuple[float, int]]:
-        """When each record is due, in seconds, and whose it is, in order. A record may come at any
-        moment of its `1 / per_s` seconds, so that no connector keeps step with a timer."""
+        """When each record is due, in seconds, and its connector, in order. A record may be due at
+        any moment of its `1 / per_s` seconds, so that no connector keeps step with a timer."""
         return sorted(
             ((number + chance.random()) / self.per_s, connector)
             for connector in range(connectors)
@@ -106,13 +106,13 @@ class Pace:
 
 
 class Arrivals:
-    """When each record of a connector was sent and when it came."""
+    """When each record of a connector was sent and when it arrived."""
 
     def __init__(self, probed: Probed, total: int) -> None:
         self.sent = [0.0] * total
         self.came: list[float] = []
         self.next = 0
-        """The number of the next record that is sent."""
+        """The number of the next record to send."""
         self._probed = probed
         self._total = total
         self._rest = b""
@@ -131,7 +131,7 @@ class Arrivals:
         self.came.append(now)
 
     def appended(self, block: bytes, now: float) -> None:
-        """Notes the whole lines of what was appended to a file."""
+        """Notes the complete lines that were appended to a file."""
         *lines, self._rest = (self._rest + block).split(b"\n")
         for line in lines:
             self.arrived(line, now)
@@ -139,7 +139,7 @@ class Arrivals:
     def latencies_ms(self, ahead: int) -> list[float]:
         """Of all but the first `ahead` records, in the order they were sent."""
         pairs = zip(self.sent[ahead:], self.came[ahead:], strict=True)
-        # An acknowledgement may be heard of after the record has been written already.
+        # The acknowledgement may arrive after the record was written.
         return [max(0.0, received_s - sent_s) * 1000 for sent_s, received_s in pairs]
 
 
@@ -153,8 +153,8 @@ class Measured:
     cores: float
     """The worker's CPU usage while they were sent."""
     late_ms: Sequence[float] = ()
-    """How much later than it was due each record was sent, up to one millisecond of which is meant:
-    if it is much, the machine had no time for the probe, and latencies are too high."""
+    """How late each record was sent; up to one millisecond is intended. Larger values mean that the
+    machine had no time for the probe, and that latencies are too high."""
 
     def of(self, selects: Callable[[Probed], bool]) -> list[float]:
         """The latencies of some connectors."""
@@ -167,15 +167,15 @@ class Measured:
 
 
 class Probe:
-    """Sends records through running connectors, and takes the time. Their files exist, their topics
-    are empty. Every record has to arrive once and in order."""
+    """Sends records through running connectors, and measures the time. Their files exist, and their
+    topics are empty. Every record must arrive once and in order."""
 
     def __init__(self, topics: Topics, connectors: Sequence[Probed], pace: Pace) -> None:
         self._topics = topics
         self._pace = pace
         self._arrivals = {probed: Arrivals(probed, pace.total) for probed in connectors}
         self._failures: list[BaseException] = []
-        self._ready = threading.Event()  # the first record of every connector came
+        self._ready = threading.Event()  # the first record of every connector has arrived
         self._began = 0.0
         self._late_ms: list[float] = []
 
@@ -204,11 +204,11 @@ class Probe:
         )
 
     def verify(self) -> None:
-        """Looks for records that came after the last one; call it once the connectors have stopped.
-        Raises WrongOutcome."""
+        """Raises WrongOutcome if records arrived after the last one. Call it once the connectors
+        have stopped."""
         for probed, arrivals in self._arrivals.items():
             if probed.slow:
-                records = len(arrivals.came)  # whatever else had come would have been refused
+                records = len(arrivals.came)  # other records would have been refused
             elif probed.sink:
                 records = probed.file.read_bytes().count(b"\n")
             else:
@@ -221,13 +221,13 @@ class Probe:
 
     @contextlib.contextmanager
     def pipes(self) -> Iterator[None]:
-        """The files of slow sinks, which are read slowly for the length of the block. Their writers
-        have to end before the block does."""
+        """Creates the named pipes of slow sinks, and reads them slowly during the block. The sinks
+        must stop before the block ends."""
         with contextlib.ExitStack() as running:
             for probed, arrivals in self._arrivals.items():
                 if probed.slow:
                     os.mkfifo(probed.file)
-                    # Open for writing too, so that it does not end when a sink closes it.
+                    # Open for writing, too, so that no end of file follows when a sink closes it.
                     pipe = os.open(probed.file, os.O_RDWR | os.O_NONBLOCK)
                     running.callback(os.close, pipe)
                     fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -256,7 +256,7 @@ class Probe:
 
     @contextlib.contextmanager
     def _beside(self, work: Callable[[threading.Event], None]) -> Iterator[None]:
-        """Does the work in a thread, which stops at the end of the block; keeps its error."""
+        """Runs `work` in a thread, which stops at the end of the block; keeps its error."""
         stop = threading.Event()
 
         def kept() -> None:
@@ -274,7 +274,7 @@ class Probe:
             thread.join(_KAFKA_S)
 
     def _send(self, stop: threading.Event) -> None:
-        """One record for each connector and, when they have come, all others when they are due."""
+        """Sends one record for each connector and, once they arrived, all others when due."""
         producer = Producer(
             {
                 "bootstrap.servers": self._topics.bootstrap,
@@ -308,7 +308,7 @@ class Probe:
                 producer.poll(_LOOK_S)
             for at_s, connector in self._pace.due(len(connectors), random.Random(_SEED)):
                 while (wait_s := self._began + at_s - time.monotonic()) > 0 and not stop.is_set():
-                    producer.poll(max(0.001, min(wait_s, _LOOK_S)))  # which counts milliseconds
+                    producer.poll(max(0.001, min(wait_s, _LOOK_S)))  # it has millisecond precision
                 if stop.is_set():
                     return
                 if at_s >= self._pace.warm_s:
@@ -340,7 +340,7 @@ class Probe:
                     closing.callback(os.close, files[watch])
             events = select.poll()
             events.register(watching, select.POLLIN)
-            changed = list(files)  # something may have come before it was watched
+            changed = list(files)  # lines may have been appended before the watch
             while not stop.is_set():
                 for watch in changed:
                     while block := os.read(files[watch], _READ):
@@ -378,7 +378,7 @@ class Probe:
 
 def _read_slowly(pipe: int, arrivals: Arrivals, stop: threading.Event) -> None:
     """Delays each write to a pipe by two seconds, and then reads it. A write consists of the
-    records sent until it began: later ones belong to the next, which waits as long."""
+    records sent until it began; later ones belong to the next, which waits as long."""
     events = select.poll()
     events.register(pipe, select.POLLIN)
     while not stop.is_set():
@@ -391,7 +391,7 @@ def _read_slowly(pipe: int, arrivals: Arrivals, stop: threading.Event) -> None:
 
 
 def modified(events: bytes) -> list[int]:
-    """The watches that a block of inotify's events is of, each once, in order.
+    """The watches of a block of inotify's events, each once, in order.
 
     >>> modified(_EVENT.pack(2, _IN_MODIFY, 0, 0) + _EVENT.pack(1, _IN_MODIFY, 0, 0))
     [2, 1]

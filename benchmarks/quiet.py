@@ -27,7 +27,7 @@ from benchmarks.watching import cpu_s, percentile, usage
 CONNECTORS: Final = 20
 PER_S: Final = 5
 CROWD: Final = 100
-"""Sinks of `quiet-200`, and as many sources."""
+"""Sinks of `quiet-200`; it has as many sources."""
 CROWD_PER_S: Final = 1
 WARM_S: Final = 15.0
 
@@ -53,8 +53,8 @@ def crowd(session: Session, load: Load, note: Note) -> None:
 
 
 def slow_neighbour(session: Session, load: Load, note: Note) -> None:
-    """Some sinks, one of which takes two seconds for every write: its file is a named pipe. The
-    figures are those of the others."""
+    """Some sinks, one of which takes two seconds per write: its file is a named pipe. The figures
+    are those of the others."""
     others = probed_connectors(session, "quiet", CONNECTORS - 1, sink=True)
     (slow,) = probed_connectors(session, "slow", 1, sink=True)
     slow.file.unlink()
@@ -67,7 +67,7 @@ def slow_neighbour(session: Session, load: Load, note: Note) -> None:
 def _measure(
     session: Session, load: Load, note: Note, connectors: Sequence[Probed], per_s: float
 ) -> Measured:
-    """Runs the connectors, and notes what does not depend on which they are."""
+    """Runs the connectors, and notes the figures that all kinds of connectors share."""
     probe = Probe(session.topics, connectors, Pace(load.seconds, per_s, WARM_S))
     with probe.pipes(), session.running_each(probed_configs(connectors)) as requested_at:
         session.await_connectors(len(connectors))

@@ -1,5 +1,5 @@
-"""Topics into Redis, and a stream into a topic, beside the client alone: redis-py's pipelines of
-commands that are ready, and its reads, in one process. The server is on the same cores, and keeps
+"""Topics into Redis, and a stream into a topic, next to the client alone: redis-py's pipelines of
+prepared commands, and its reads, in one process. The server is on the same cores, and stores
 nothing on disk.
 """
 

@@ -1,4 +1,4 @@
-"""From figures to a table and a file.
+"""Turns figures into a table and a file.
 
 A figure is one measurement of one runtime in one round; the report has the median over the rounds,
 their range, and the ratio of penstock's median to the reference's.
@@ -33,12 +33,12 @@ class Figure:
     round: int
     value: float | None
     points: Sequence[tuple[float, float]] = ()
-    """How the value came about, for plots: records over seconds, or milliseconds by percent."""
+    """The data behind the value, for plots: records over seconds, or milliseconds by percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A run that gave no figures, or wrong results."""
+    """A run without figures, or with wrong results."""
 
     scenario: str
     runtime: str
@@ -55,7 +55,7 @@ class Target:
     of_ratio: bool
 
     def met(self, ours: float, ratio: float | None) -> bool | None:
-        """Whether it is met; None without a ratio."""
+        """Whether the goal is met; None without a ratio."""
         value = ratio if self.of_ratio else ours
         if value is None:
             return None
@@ -94,8 +94,8 @@ class Row:
 
 
 def _moving(scenario: str, title: str, warm: Target | None) -> tuple[Row, ...]:
-    """The rows of a scenario that moves records: from the first to the last, and, as a user waits
-    for it, from the PUT to the last."""
+    """The rows of a scenario that moves records: from the first to the last one, and, as users see
+    it, from the PUT to the last one."""
     from_put = "  the same from the PUT on"
     return (
         Row(scenario, "cold", f"{title}, cold", "rec/s", _ratio_at_least(1.5)),
@@ -262,7 +262,7 @@ def ratio(ours: Summary | None, theirs: Summary | None) -> float | None:
 
 
 def number_words(value: float) -> str:
-    """A figure with three digits that count.
+    """A figure with three significant digits.
 
     >>> number_words(412_345.6), number_words(12.84), number_words(0.1304)
     ('412,346', '12.8', '0.13')
@@ -272,7 +272,7 @@ def number_words(value: float) -> str:
 
 
 def summary_words(summary: Summary | None) -> str:
-    """The median, and in brackets from where to where the rounds reach."""
+    """The median, and the range of the rounds in brackets."""
     if summary is None:
         return "–"
     low, high = number_words(summary.low), number_words(summary.high)

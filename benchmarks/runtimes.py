@@ -1,4 +1,4 @@
-"""The two runtimes that are compared, one at a time, and the requests to one."""
+"""The two runtimes that are compared, one at a time, and requests to them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _numbers = itertools.count(1)
 
 
 class Session:
-    """One worker from its start to its end, alone on the machine but for the broker, and for the
-    workers of the same cluster that `join` adds."""
+    """One worker from its start to its end, alone on the machine except for the broker and the
+    workers that `join` adds to its cluster."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Session:
 
     def _made(self) -> WorkerProcess:
         settings = worker_settings(self.topics.bootstrap, f"bench-{self.runtime}")
-        settings.pop("offset.flush.interval.ms", None)  # tests are in a hurry, defaults are not
+        settings.pop("offset.flush.interval.ms", None)  # tests shorten it; use the default
         home = self.folder / f"worker-{len(self._workers) + 1}"
         home.mkdir()
         settings = {**settings, **self._settings}
@@ -74,7 +74,7 @@ class Session:
         return worker
 
     def join(self) -> WorkerProcess:
-        """One more worker of the cluster, started and answering."""
+        """Starts another worker of the cluster; returns when it answers."""
         worker = self._made()
         self._start(worker)
         return worker
@@ -88,7 +88,7 @@ class Session:
         wait_until(worker.answers, START_S, "REST to answer", _LOOK_S)
 
     def close(self) -> None:
-        """Ends all workers, those that joined first."""
+        """Ends all workers, the last one first."""
         with contextlib.ExitStack() as closing:
             for worker in self._workers:
                 closing.callback(worker.close)
@@ -112,7 +112,7 @@ class Session:
         return began
 
     def drop(self, *connectors: str) -> None:
-        """Deletes connectors and waits until nothing of them runs."""
+        """Deletes connectors and waits until they are gone."""
         for connector in connectors:
             self._ask("DELETE", _path(connector))
         for connector in connectors:
@@ -128,12 +128,12 @@ class Session:
 
     @contextlib.contextmanager
     def running_each(self, configs: Mapping[str, Mapping[str, str]]) -> Iterator[list[float]]:
-        """Runs connectors for the length of the block; yields the time of each one's request."""
+        """Runs connectors for the length of the block; yields the time of each request."""
         began = [self.put(name, config) for name, config in configs.items()]
         try:
             yield began
         except BaseException:
-            with contextlib.suppress(Exception):  # what went wrong first is what counts
+            with contextlib.suppress(Exception):  # the first error counts
                 self.drop(*configs)
             raise
         self.drop(*configs)
@@ -220,7 +220,7 @@ def session(
     plugins: Sequence[str] = (),
 ) -> Iterator[Session]:
     """A fresh worker with its runtime's defaults, except for `settings`; stopped at the end of the
-    block. `plugins`: families of jars that Kafka Connect gets besides its own."""
+    block. `plugins`: families of jars that Kafka Connect gets in addition to its own."""
     home = folder / f"{runtime}-{next(_numbers)}"
     home.mkdir()
     with contextlib.closing(Session(runtime, home, topics, settings or {}, plugins)) as opened:

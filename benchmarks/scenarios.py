@@ -1,7 +1,7 @@
 """The table of scenarios, each on a fresh worker of one runtime.
 
-A scenario passes `note` one figure after the other: its name, the value, and, for plots, the curve
-behind it. Names are those of `report.ROWS`, and further ones that only the file gets.
+A scenario passes each figure to `note`: its name, the value, and, for plots, the curve behind it.
+Names are those of `report.ROWS`, and further ones that only the file contains.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
 WARM_RECORDS: Final = 1_000_000
-"""A worker that has moved this many records is warm; with fewer it is not."""
+"""A worker is warm when it has moved this many records."""
 
 FIRST_TRIES: Final = 5
 LATENCY_PER_S: Final = 100
 IDLE_CONNECTORS: Final = 50
 IDLE_SETTLE_S: Final = 30.0
-_IDLE_AT_ONCE: Final = 5  # created before the next ones: their start is not measured
+_IDLE_AT_ONCE: Final = 5  # created at a time; their start is not measured
 
 MOVING_CONNECTORS: Final = 10
 CROWD_CONNECTORS: Final = 100
 MOVE_SETTINGS: Final[Mapping[str, str]] = {
-    "scheduled.rebalance.max.delay.ms": "0",  # how long work waits for a worker is not the question
+    "scheduled.rebalance.max.delay.ms": "0",  # not part of the measurement
     "session.timeout.ms": "10000",
     "heartbeat.interval.ms": "3000",
 }
@@ -77,7 +77,7 @@ class Note(Protocol):
 
 
 class Load:
-    """The records both runtimes move, made when they are first needed and used by all runs."""
+    """The records that both runtimes move, generated on first use and shared by all runs."""
 
     def __init__(
         self, broker: Broker, topics: Topics, folder: Path, records: int, seconds: float
@@ -90,7 +90,7 @@ class Load:
         self._made: dict[str, list[Path]] = {}
 
     def files(self) -> list[Path]:
-        """Two files that hold all lines between them."""
+        """Two files that together contain all lines."""
         files = [self._folder / f"lines-{number}.txt" for number in range(2)]
         if "files" not in self._made:
             for file in files:
@@ -116,13 +116,13 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One thing that is measured."""
+    """One measurement."""
 
     name: str
     title: str
     measure: Callable[[Session, Load, Note], None]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of the workers, beyond their defaults."""
+    """Settings of the workers that differ from the defaults."""
     alone: bool = False
     """Whether Kafka Connect has no counterpart to measure."""
     plugins: Sequence[str] = ()
@@ -145,7 +145,7 @@ def sink_config(topic: str, file: Path, tasks: int = 1) -> dict[str, str]:
 
 
 def from_files(session: Session, load: Load) -> Curve:
-    """Two file sources at once, each into a topic of its own."""
+    """Two file sources at once, each into its own topic."""
     files = load.files()
     per_file = load.records // len(files)
     names = [session.name("source") for _ in files]
@@ -216,7 +216,7 @@ def delete_topics(topics: Topics, names: Iterable[str]) -> None:
 
 
 def start(session: Session, load: Load, note: Note) -> None:
-    """Nothing but the start: that is measured whenever a worker starts."""
+    """Only the start, which is measured whenever a worker starts."""
 
 
 def first_record(session: Session, load: Load, note: Note) -> None:
@@ -277,7 +277,7 @@ def probed_connectors(session: Session, purpose: str, count: int, *, sink: bool)
 
 
 def probed_configs(connectors: Sequence[Probed]) -> dict[str, dict[str, str]]:
-    """Their configurations. A connector is called as its topic is."""
+    """Their configurations. A connector has the name of its topic."""
     return {
         probed.topic: sink_config(probed.topic, probed.file)
         if probed.sink
@@ -320,8 +320,8 @@ def idle(session: Session, load: Load, note: Note) -> None:
 
 
 def move(session: Session, load: Load, note: Note) -> None:
-    """Tasks on two workers, one of which is stopped, and later killed; then a third worker comes
-    to many tasks."""
+    """Tasks on two workers, one of which is stopped, and later killed; then a third worker joins
+    while many tasks run."""
     other = session.join()
     with contextlib.ExitStack() as running:
         names = _growing_sources(session, running, MOVING_CONNECTORS, 0)
@@ -377,8 +377,8 @@ def _await_in_files(session: Session, sinks: Sequence[str], line: bytes) -> None
 
 
 def _move_a_line(session: Session, names: Sequence[str], *, once: bool = True) -> bytes:
-    """Appends a line to each source's file, and waits until all are in their topics; `once`:
-    and nothing else. Returns the line."""
+    """Appends a line to each source's file, and waits until all are in their topics. Returns the
+    line. `once`: raises WrongOutcome if other records arrive."""
     line = session.name("line").encode()
 
     def append() -> None:
@@ -412,8 +412,8 @@ def _departure(
     number: signal.Signals,
     note: Note,
 ) -> None:
-    """From the signal to a worker until its tasks run elsewhere, and until they have shown that
-    they do."""
+    """The time from the signal to a worker until its tasks run elsewhere, and until they have moved
+    a line."""
     tasks = session.tasks()
     moving = [name for name in (*names, *sinks) if tasks[f"{name}-0"][1] == leaving.id]
     sources, drains = [n for n in moving if n in names], [n for n in moving if n in sinks]
@@ -426,7 +426,7 @@ def _departure(
 
     session.wait(moved, f"{len(moving)} tasks to run elsewhere")
     note(f"{departure}_s", time.monotonic() - began)
-    # Who is killed may have moved lines whose positions are not stored yet: they come again.
+    # A killed worker may not have committed its last lines, which are then sent again.
     _move_a_line(session, sources, once=number is not signal.SIGKILL)
     note(f"{departure}.line_s", time.monotonic() - began)
     line = _move_a_line(session, [sinks[name] for name in drains], once=False)
@@ -438,7 +438,7 @@ def _departure(
 
 def _arrival(session: Session, names: Sequence[str], note: Note) -> None:
     """The effect of a new worker on many running tasks. A task is disturbed if any worker reports a
-    change of it although it stays on its worker."""
+    change of its state although it stays on its worker."""
     before = session.tasks()
     begin = session.topics.ends(session.status_topic)
     newcomer = session.join()

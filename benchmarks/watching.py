@@ -19,8 +19,8 @@ from confluent_kafka.admin import OffsetSpec
 from penstock.testing.topics import Topics
 
 LOOK_S: Final = 0.005
-"""Between two looks at how far a run is, at least."""
-_LOOK_SHARE: Final = 10  # looking may take a tenth of the time, for it takes it from the run
+"""The minimum time between two checks of a run's progress."""
+_LOOK_SHARE: Final = 10  # checks may take a tenth of the time, which the run loses
 
 _FIRST_SHARE: Final = 0.25
 _CHECK_S: Final = 1.0
@@ -30,20 +30,20 @@ _MEMORY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The progress of a run: seconds since it was ordered, and the amount done by then."""
+    """The progress of a run: seconds since its request, and the amount done by then."""
 
     points: tuple[tuple[float, int], ...]
 
     @property
     def rate(self) -> float | None:
-        """Per second, from the first look with progress to the one with everything; None if the
-        first saw so much that the rest says little."""
+        """Per second, from the first check with progress to the one with everything; None if the
+        first check saw so much that the rest says little."""
         (first_s, first), (last_s, last) = self.points[0], self.points[-1]
         return (last - first) / (last_s - first_s) if first <= last * _FIRST_SHARE else None
 
     @property
     def took_s(self) -> float:
-        """From the order to the last record."""
+        """From the request to the last record."""
         return self.points[-1][0]
 
     def scaled(self, factor: float) -> Curve:
@@ -64,7 +64,7 @@ def watch(
     timeout_s: float,
     check: Callable[[], None],
 ) -> Curve:
-    """Looks until `done` reaches `whole`. `check` is called once a second and raises what ends the
+    """Polls until `done` reaches `whole`. `check` is called once a second and may raise to end the
     run early. Raises TimeoutError when it takes too long."""
     points: list[tuple[float, int]] = []
     pause = threading.Event()
@@ -87,7 +87,7 @@ def watch(
 
 
 def file_size(file: Path) -> Callable[[], int]:
-    """A look at the bytes of a file that may not be there yet."""
+    """A function that returns the size of a file; 0 while it does not exist."""
 
     def size() -> int:
         try:
@@ -99,7 +99,7 @@ def file_size(file: Path) -> Callable[[], int]:
 
 
 def topic_ends(topics: Topics, names: Sequence[str]) -> Callable[[], int]:
-    """A look at the records of topics of one partition each."""
+    """A function that counts the records of topics of one partition each."""
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     requests = {TopicPartition(name, 0): newest for name in names}
     level = IsolationLevel.READ_UNCOMMITTED
@@ -131,9 +131,9 @@ def await_value(
     timeout_s: float,
     check: Callable[[], None],
 ) -> int:
-    """Waits until a record with this value is in each of these topics of one partition, `send`
-    having seen to it; how many records came meanwhile. `check` is called now and then, and raises
-    what ends the wait early. Raises TimeoutError."""
+    """Calls `send`, and waits until a record with this value is in each of these topics of one
+    partition; returns how many records arrived meanwhile. `check` is called now and then, and may
+    raise to end the wait early. Raises TimeoutError."""
     settings = {
         "bootstrap.servers": topics.bootstrap,
         "group.id": "bench-values",
@@ -172,7 +172,7 @@ class Usage:
 
     cpu_s: float
     memory_mb: float
-    """Proportional set size: pages that processes share are counted once between them."""
+    """Proportional set size: pages shared by several processes count once."""
     programs: dict[str, float]
     """The memory by program."""
 

@@ -1,7 +1,7 @@
-"""Topics into requests, and pages into topics, beside a loop of the client alone.
+"""Topics into requests, and pages into topics, next to a loop of the HTTP client alone.
 
-The server is a bare asyncio protocol in a process of its own, on the same cores: it reads requests,
-counts them, and answers; its pages are made beforehand. `python -m benchmarks.web PORT` serves.
+The server is a bare asyncio protocol in its own process, on the same cores: it reads requests,
+counts them, and answers; its pages are prepared. `python -m benchmarks.web PORT` serves.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _into_requests(session: Session, load: Load, note: Note, batch: int) -> None
 
 
 async def _alone(port: int, records: int, batch: int) -> float:
-    """Records in a second, by the client alone, of bodies that are ready."""
+    """The records per second of the client alone, with prepared bodies."""
     body = _BODY if batch == 1 else b"[" + b",".join([_BODY] * batch) + b"]"
     batches = iter(range(records // batch))
     url = f"http://127.0.0.1:{port}/take"

@@ -1,4 +1,4 @@
-"""Workers as processes: made by a module's fixtures, ended with everything they started."""
+"""Workers as processes: fixtures make them, and end them with all their child processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> str:
-    """The `group.id` of this module's workers, and how their topics' names begin."""
+    """The `group.id` of this module's workers, and the prefix of their topics."""
     return f"{Path(request.node.name).stem.replace('_', '-')}-{next(_numbers)}"
 
 
@@ -29,8 +29,8 @@ def cluster(request: pytest.FixtureRequest) -> str:
 def make_worker(
     broker: Broker, cluster: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeWorker]:
-    """Makes workers of this module's cluster, not yet started; keywords are settings, an
-    underscore standing for a dot."""
+    """Makes workers of this module's cluster, not yet started; keywords are settings, with
+    underscores instead of dots."""
     folder = tmp_path_factory.mktemp(cluster)
     made: list[WorkerProcess] = []
 
@@ -51,5 +51,5 @@ def make_worker(
 
 
 def descendants(worker: WorkerProcess) -> list[psutil.Process]:
-    """The processes a worker has started: its JVM, and Spark's Python workers."""
+    """The child processes of a worker: its JVM, and Spark's Python workers."""
     return psutil.Process(worker.pid).children(recursive=True)

@@ -1,8 +1,8 @@
 """Records that flow through several tasks of one source and one sink, and every pause of each task.
 
-The source's tasks send made-up records at a steady rate, numbered in a header. The sink's tasks
-append the topic's partition and offset of each record to a file, as a line. So every record has an
-identity at both ends, and for every task it is known when it did nothing.
+The source's tasks send generated records at a steady rate, numbered in a header. The sink's tasks
+append the partition and offset of each record to a file, as a line. So every record is identified
+at both ends, and the pauses of every task are known.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _JSON: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """The longest time, in seconds, for which a task did nothing: by source task between two of its
-    records in the topic, by partition between two of the sink's writes, and by task in the status
-    topic, from UNASSIGNED to RUNNING."""
+    """The longest pauses, in seconds: by source task between two of its records in the topic, by
+    partition between two of the sink's writes, and by task in the status topic from UNASSIGNED to
+    RUNNING."""
 
     source: dict[int, float]
     sink: dict[int, float]
@@ -131,8 +131,8 @@ class Stream:
         self._thread.join()
 
     def arriving(self) -> None:
-        """Returns when the sink has written of every partition, and each source task has sent,
-        something new since the call."""
+        """Waits until the sink has written new records of every partition, and each source task has
+        sent new ones."""
         begin = time.monotonic()
         sent = self._sent()
 
@@ -150,8 +150,8 @@ class Stream:
         wait_until(more, SETTLE_S, "records of every task", _ASK_S)
 
     def stop(self, worker: WorkerProcess) -> None:
-        """Pauses the source, and returns when everything it sent is written and committed. Raises
-        AssertionError for what is missing, there twice, or altered."""
+        """Pauses the source, and waits until everything it sent is written and committed. Raises
+        AssertionError if records are missing, repeated or altered."""
         answer = worker.request("PUT", f"/connectors/{self.source}/pause")
         assert answer.status_code == 202, answer.text
         worker.await_states(self.source, ["PAUSED"] * (TASKS + 1))
@@ -189,14 +189,14 @@ class Stream:
             return self._lines.total()
 
     def _sent(self) -> dict[int, int]:
-        """By source task, the number of its last record."""
+        """The number of each source task's last record."""
         found: dict[int, int] = {}
         for task, number, _ in self._rows():
             found[task] = max(number, found.get(task, -1))
         return found
 
     def _rows(self) -> Iterable[tuple[int, int, int]]:
-        """Source task, number and time (ms) of every record in the topic."""
+        """The source task, number and time (ms) of every record in the topic."""
         for row in self.topics.read(self.topic):
             headers = dict(row.headers)
             task, number = headers["task.id"], headers["current.iteration"]
@@ -206,7 +206,7 @@ class Stream:
             yield int(task), int(number), row.timestamp
 
     def pauses(self, since: float, until: float) -> Pauses:
-        """Of this time, in seconds since the epoch."""
+        """The pauses in this interval, in seconds since the epoch."""
         sent: dict[int, list[float]] = defaultdict(list)
         for task, _, at in self._rows():
             sent[task].append(at / 1000)
@@ -267,6 +267,6 @@ class Stream:
 
 
 def _longest(times: Sequence[float], since: float, until: float) -> float:
-    """The longest time between two that follow each other, the bounds included."""
+    """The longest time between two consecutive ones, including the bounds."""
     within = [since, *sorted(at for at in times if since < at < until), until]
     return max(after - before for before, after in pairwise(within))

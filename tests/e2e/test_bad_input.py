@@ -1,4 +1,4 @@
-"""What cannot work is refused in one clear message that names the setting, without a trace."""
+"""Invalid settings are refused with one clear message that names the setting, without a trace."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ TIMEOUT_S = 90
 
 @pytest.fixture
 def settings(broker: Broker, unique: Callable[[str], str]) -> dict[str, str]:
-    """The settings of a worker that would start."""
+    """Valid settings of a worker."""
     return worker_settings(broker.bootstrap, unique("bad"))
 
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port somebody listens on."""
+    """A port in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @dataclass(frozen=True)
 class Patient:
-    """A worker that tries for a while before it gives up, because of this value of a setting."""
+    """A worker that retries for a while before it gives up, because a setting has this value."""
 
     value: str
     process: subprocess.Popen[str]
@@ -49,7 +49,7 @@ class Patient:
 def patient(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Patient]]:
-    """By the setting that cannot work; they try while the other tests run."""
+    """The workers by their invalid setting; they retry while the other tests run."""
     values = {
         "bootstrap.servers": f"127.0.0.1:{free_port()}",
         "status.storage.replication.factor": "3",
@@ -84,7 +84,7 @@ def penstock(*arguments: object, **environment: str) -> subprocess.CompletedProc
 
 
 def refused(folder: Path, settings: dict[str, str], *words: str, **environment: str) -> str:
-    """What a worker with these settings says; it has to end with every one of `words`."""
+    """The message with which a worker with these settings fails; it must contain all of `words`."""
     file = folder / "worker.properties"
     file.write_bytes(render_properties(settings))
     return message_of(penstock("distributed", file, **environment), *words)
@@ -130,7 +130,7 @@ def test_an_unknown_converter_class_is_named(settings: dict[str, str], tmp_path:
         settings,
         "value.converter",
         "org.example.Nonsense",
-        "org.apache.kafka.connect.json.JsonConverter",  # what there is instead
+        "org.apache.kafka.connect.json.JsonConverter",  # the message lists the available ones
     )
 
 

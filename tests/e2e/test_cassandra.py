@@ -1,5 +1,5 @@
-"""The Cassandra connectors on a real worker: a topic becomes a table while the server is killed and
-started again, and the table a topic, across a restart of the connector."""
+"""The Cassandra connectors on a real worker: a topic is written to a table while the server is
+killed and started again, and the table to a topic across a restart of the connector."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_topic_becomes_a_table_and_the_table_a_topic(
 def rows(server: CassandraServer) -> int:
     try:
         return int(server.execute("SELECT count(*) FROM shop.orders")[0][0])
-    except Exception:  # the driver's, as long as its connection is that of the server before
+    except Exception:  # the driver's, until it reconnects to the restarted server
         return 0
 
 

@@ -1,9 +1,9 @@
-"""Connectors created, changed and deleted at random, for as long as PENSTOCK_SOAK_S says.
+"""Connectors created, changed and deleted at random, for PENSTOCK_SOAK_S seconds.
 
-Two real workers; now and then everything is left alone until it is at rest, and what has to hold
-then is checked on the real thing: every task runs once, none is forgotten, records of every pair of
-connectors go through, and no slot, consumer or process is left of what is gone. `make soak` runs it
-for ten minutes; a seed in its output repeats the same operations.
+Two real workers; now and then the operations pause until the cluster is stable, and the test checks
+that every task runs once, none is forgotten, records of every pair of connectors arrive, and no
+slot, consumer or process of a deleted connector is left. `make soak` runs it for ten minutes; a
+seed in its output repeats the operations.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Pair:
 
 
 class Churn:
-    """Does things to a cluster, and knows what has to come of them."""
+    """Runs operations on a cluster, and knows their expected results."""
 
     def __init__(self, workers: list[WorkerProcess], topics: Topics, folder: Path) -> None:
         self.random = random.Random(SEED)
@@ -84,7 +84,7 @@ class Churn:
         self.done: Counter[str] = Counter()
 
     def step(self) -> None:
-        """One operation."""
+        """Runs one random operation."""
         kinds = [self.create] * 4 + [self.delete] * 3 + [self.change, self.pause, self.restart] * 2
         if not self.pairs:
             kinds = [self.create]
@@ -95,7 +95,7 @@ class Churn:
         self.done[kind.__name__] += 1
 
     def ask(self, method: str, path: str, body: object = None) -> None:
-        """Asks either worker, again while the cluster is rebalancing."""
+        """Sends a request to a random worker; retries while the cluster rebalances."""
 
         def answered() -> bool:
             answer = self.random.choice(self.workers).request(method, path, body)
@@ -139,7 +139,7 @@ class Churn:
         pair.append()
 
     def check(self) -> None:
-        """Waits until all is at rest, and checks what has to hold then."""
+        """Waits until the cluster is stable, and checks the invariants."""
         for pair in self.pairs:
             for connector in sorted(pair.paused):
                 self.ask("PUT", f"/connectors/{connector}/resume")
@@ -163,7 +163,7 @@ class Churn:
             assert len(answer.result().members) == 1, f"{group} has another member"
 
     def states(self) -> dict[str, str]:
-        """The state of every connector and its task, where both are the same."""
+        """The state of every connector and its task; BETWEEN if they differ."""
         answer = self.workers[0].request("GET", "/connectors?expand=status")
         found = {}
         for name, row in answer.json().items():
@@ -204,7 +204,7 @@ def pythons(worker: WorkerProcess) -> int:
 def test_a_cluster_outlives_whatever_is_created_and_deleted(
     make_worker: Callable[..., WorkerProcess], topics: Topics, tmp_path: Path
 ) -> None:
-    print(f"PENSTOCK_SOAK_SEED={SEED}")  # noqa: T201 - to repeat what has failed
+    print(f"PENSTOCK_SOAK_SEED={SEED}")  # noqa: T201 - to repeat a failure
     workers = [make_worker(), make_worker()]
     for worker in workers:
         worker.start().await_rest()
@@ -223,7 +223,7 @@ def test_a_cluster_outlives_whatever_is_created_and_deleted(
     slots = os.cpu_count() or 1
     for worker in workers:
         assert pythons(worker) <= slots + 1, "Python processes are left of slots that are gone"
-    print(f"{2 * churn.made} connectors, {dict(churn.done)}")  # noqa: T201 - what was done
+    print(f"{2 * churn.made} connectors, {dict(churn.done)}")  # noqa: T201 - a summary
     for worker in workers:
         family = psutil.Process(worker.pid).children(recursive=True)
         assert worker.stop() == 0

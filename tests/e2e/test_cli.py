@@ -27,14 +27,14 @@ LINES = "".join(f"line {number}\n" for number in range(100))
 
 @dataclass
 class Place:
-    """A worker, and the folder that everything is in."""
+    """A worker, and the folder with all its files."""
 
     folder: Path
     url: str
     settings: Path
 
     def run(self, *args: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-        """The command as a process of its own; it has two minutes."""
+        """Runs the command in a new process, for at most two minutes."""
         return subprocess.run(
             [sys.executable, "-m", "penstock", *args],
             input=stdin,
@@ -47,7 +47,7 @@ class Place:
         )
 
     def told(self, *args: str, stdin: str = "") -> str:
-        """What the command prints; it has to end with 0."""
+        """Returns what the command prints; it must exit with 0."""
         done = self.run(*args, stdin=stdin)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -65,12 +65,12 @@ class Place:
         return found
 
     def rows(self, *args: str) -> list[list[str]]:
-        """A table's cells, without the header; no cell may hold a blank."""
+        """A table's cells, without the header; no cell may contain a blank."""
         return [line.split() for line in self.told(*args).splitlines()[1:]]
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would change what is tested."""
+    """The environment without variables that would influence the tests."""
     kept = {
         name: text
         for name, text in os.environ.items()
@@ -125,7 +125,7 @@ def healthy(place: Place) -> Place:
 def source(
     healthy: Place, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> Iterator[str]:
-    """A connector from a predefined one, running, its lines in a topic."""
+    """The name of a running file source whose lines go to a topic."""
     name, topic, file = unique("src"), unique("lines"), tmp_path / "in.txt"
     topics.create(topic)
     file.write_text(LINES)
@@ -158,7 +158,7 @@ def test_what_the_worker_has_is_listed(healthy: Place) -> None:
 
 
 def test_a_predefined_connector_is_loaded_shown_and_unloaded(healthy: Place) -> None:
-    # Its file does not exist: it waits for it. Stopped, it never looks.
+    # It waits for its file, which does not exist. While stopped, it never looks.
     loaded = json.loads(healthy.told("load", "file-source", "--set", "topic=predefined"))
     assert loaded["config"] == {
         "connector.class": "FileStreamSource",

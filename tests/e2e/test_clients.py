@@ -1,7 +1,7 @@
-"""Clients of Kafka Connect that others have made do all they can with a live worker.
+"""Third-party clients of Kafka Connect do all they can with a live worker.
 
-Each test ends with the question whether anything of the client was left out. Where a client gets a
-call wrong by itself, and would with Kafka Connect too, the test says so where it makes the call.
+Each test ends with a check that it used everything that the client offers. Where a call fails
+because of the client, and would with Kafka Connect too, a comment at the call says so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PAUSED: Final = ["PAUSED", "PAUSED"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A worker, a file with three lines, and a topic they may go to."""
+    """A worker, a file with three lines, and a topic for them."""
 
     worker: WorkerProcess
     file: Path
@@ -62,7 +62,7 @@ class Site:
         return {"connector.class": "FileStreamSource", "file": str(self.file), "topic": self.topic}
 
     def named(self, connector: str) -> dict[str, str]:
-        """The configuration with the connector's name in it, as a validation wants it."""
+        """The configuration with the connector's name, as validation requires it."""
         return {"name": connector, **self.config}
 
     def reached(self, connector: str, states: list[str]) -> None:
@@ -72,7 +72,7 @@ class Site:
         wait_until(lambda: not self.worker.status(connector), 60, f"{connector} to be gone")
 
     def has_sent(self, connector: str) -> None:
-        """Waits until the connector's offset is stored, and its topic is known."""
+        """Waits until the connector's offset is stored and its topic is known."""
 
         def sent() -> bool:
             answer = self.worker.request("GET", f"/connectors/{connector}/topics").json()
@@ -98,8 +98,7 @@ def site(
 
 @pytest.fixture(autouse=True)
 def clean(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No proxy stands between a client and the worker; a test that fails leaves no connectors to
-    the next."""
+    """Bypasses proxies, and deletes the connectors of every test, even of one that fails."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     yield
     for name in site.worker.request("GET", "/connectors").json():
@@ -108,8 +107,8 @@ def clean(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Repertoire:
-    """What classes of a client offer, and what of it was used. Setting a property is one more
-    thing, `name=`."""
+    """The public members of a client's classes, and those that were used. Setting a property
+    counts separately, as `name=`."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *classes: type) -> None:
         self.offered: set[str] = set()
@@ -142,7 +141,7 @@ class Repertoire:
 
 
 def refused(call: Callable[[], object], status: int, text: str) -> None:
-    """Whether `requests` tells of this status and text."""
+    """Checks that `requests` raises this status and text."""
     with pytest.raises(requests.HTTPError) as error:
         call()
     assert error.value.response.status_code == status
@@ -220,7 +219,7 @@ def test_kafka_connect_py(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         told = client.restart_connector(name, include_tasks=True, only_failed=True)
         return [told["connector"]["state"], *(each["state"] for each in told["tasks"])] == RUNNING
 
-    # The status that the restart before has written may not have been read yet.
+    # The worker may not have read the status of the previous restart yet.
     wait_until(nothing_to_restart, WAIT_S, "everything to run, none of it to be restarted")
     with pytest.raises(requests.HTTPError, match="Unknown connector: none"):
         client.restart_connector("none")
@@ -244,7 +243,7 @@ def test_kafka_connect_py(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
     client.delete_connector(name)
     client.create_connector({"name": f"{name}-2", "config": site.config})
-    site.reached(f"{name}-2", RUNNING)  # what has no status yet is no part of `all`
+    site.reached(f"{name}-2", RUNNING)  # `all` excludes connectors without a status
     client.delete_all_connectors(pattern=name)
     assert client.list_connectors() == []
     site.gone(f"{name}-2")
@@ -289,7 +288,7 @@ def test_the_command_of_kafka_connect_py(site: Site) -> None:
     site.reached(name, RUNNING)
     run("delete", name)
     site.gone(name)
-    # It encodes the configuration twice, so that the body is a text and no object.
+    # It encodes the configuration twice, so the body is a string instead of an object.
     ran = CliRunner().invoke(
         kafka_connect_cli, ["validate-config", "FileStreamSource", "-d", changed], **options
     )
@@ -310,7 +309,7 @@ def test_kafka_connect_api(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster.connectors == {}
 
     connector = Connector(cluster, name)
-    with pytest.raises(GenericNotFound):  # it raises before it comes to its `return False`
+    with pytest.raises(GenericNotFound):  # it raises before its `return False`
         connector.exists()
     with pytest.raises(ConnectApiException) as error:
         connector.config = {**site.config, "tasks.max": "0"}
@@ -349,7 +348,7 @@ def test_kafka_connect_api(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.root_logger = "DEBUG"
     assert cluster.root_logger["level"] == "DEBUG"
     assert "root" in cluster.set_logger_log_level("root", before)
-    with pytest.raises(GenericNotFound):  # a level of Python's that it takes for one of Java's
+    with pytest.raises(GenericNotFound):  # it confuses this Python level with one of Java's
         cluster.set_logger_log_level("root", "CRITICAL")
 
     site.has_sent(name)
@@ -364,7 +363,7 @@ def test_kafka_connect_api(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_handlers_of_kafka_connect_api(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has for AWS Lambda is plain functions; here they are told their worker both ways."""
+    """Its AWS Lambda handlers are plain functions; here they get their worker in both ways."""
     place, name = urlsplit(site.url), "kc-lambda"
     monkeypatch.setenv("CONNECT_CLUSTER_URL", site.url)
     monkeypatch.setattr(logging.getLogger(), "level", logging.getLogger().level)
@@ -428,7 +427,7 @@ def test_the_command_of_kafkaconnect(site: Site, tmp_path: Path) -> None:
 
     file = tmp_path / "connector.json"
     file.write_text(json.dumps(site.config))
-    # It asks for the full name's plugin by the configuration's `connector.class`.
+    # It validates with the plugin that `connector.class` names.
     assert json.loads(run("upload", "--dry-run", "--name", name, str(file)))["error_count"] == 0
     assert name in run("upload", "--name", name, str(file))
     site.reached(name, RUNNING)
@@ -448,13 +447,13 @@ def test_the_command_of_kafkaconnect(site: Site, tmp_path: Path) -> None:
     site.reached(name, RUNNING)
     run("delete", name)
     site.gone(name)
-    # `create` is about connectors that are not here; `help` asks nobody.
+    # `create` is about connectors that do not exist here; `help` sends no request.
     assert set(kafkaconnect_cli.commands) == used | {"create", "help"}
 
 
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
-    """The folder in which what `package-lock.json` names is installed; done once."""
+    """The folder with the packages of `package-lock.json`, which are installed once."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("there is no Node.js")
     names = ("package.json", "package-lock.json", ".npmrc", "repertoire.js")
@@ -505,8 +504,8 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
     result = json.loads(ran.stdout)
     assert result["missed"] == []
     told = {each["what"]: each for each in result["told"]}
-    # A POST or PUT without a body goes out as a form (axios says so of anything that has no type),
-    # and Kafka Connect 4.2.0 refuses that with 415, too.
+    # axios sends a POST or PUT without a body as a form (its default type), and Kafka Connect
+    # 4.2.0 refuses that with 415, too.
     statuses = {what: each.get("status") for what, each in told.items()}
     assert statuses == {
         "getCluster": 200,
@@ -527,9 +526,9 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
         "getTaskStatus": 200,
         "updateConfig": 200,
         "restart": 204,
-        "restart with tasks": 204,  # it sends its options as a body that nobody reads
+        "restart with tasks": 204,  # it sends its options in the body, which is ignored
         "restartTask": 415,
-        "getTopics": None,  # it looks for the topics before it has parsed the answer
+        "getTopics": None,  # it reads the topics before parsing the answer
         "resetTopics": 415,
         "pause": 415,
         "resume": 415,

@@ -1,5 +1,5 @@
 """The workers and the demo of compose.yaml, as processes with its commands and variables: rows of
-PostgreSQL become files in an S3 store. What differs are addresses, and how soon a file ends."""
+PostgreSQL become files in an S3 store. Only addresses and the rotation interval differ."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def bucket() -> Iterator[Any]:
 
 
 def connectors(folder: Path, shop: DatabaseServer, store: str) -> Path:
-    """Those of the demo, with the addresses of this machine."""
+    """The connectors of the demo, with the addresses of this machine."""
     folder.mkdir()
     for file in (ROOT / "packaging" / "demo" / "connectors").iterdir():
         wanted = json.loads(file.read_text())

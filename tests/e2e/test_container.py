@@ -1,4 +1,4 @@
-"""The image's entry point as a process, with the variables that people give the usual images."""
+"""The image's entry point as a process, with the variables that the usual images accept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.testing.waiting import wait_until
 COMMAND: Final = (sys.executable, "-m", "penstock", "container")
 LINES: Final = [f"line {number}" for number in range(100)]
 
-# A root file system as `--read-only -v …:DATA` makes it: nothing but DATA is writable.
+# A root file system as with `--read-only -v …:DATA`: only DATA is writable.
 READ_ONLY: Final = """\
 set -e
 mount --make-rprivate /
@@ -35,14 +35,14 @@ exec "$@"
 
 
 def environ(**given: str) -> dict[str, str]:
-    """The environment of a container: nothing of this process's settings, and what is given."""
+    """The environment of a container: `given`, without this process's settings."""
     dropped = ("CONNECT_", "KAFKA_", "PENSTOCK_")
     kept = {name: text for name, text in os.environ.items() if not name.startswith(dropped)}
     return {**kept, "PENSTOCK_HOME": os.environ["PENSTOCK_HOME"], **given}
 
 
 def confluent(broker: str, name: str, port: int) -> dict[str, str]:
-    """What a compose file for cp-kafka-connect says."""
+    """The variables of a compose file for cp-kafka-connect."""
     text = "org.apache.kafka.connect.storage.StringConverter"
     return {
         "CONNECT_BOOTSTRAP_SERVERS": broker,
@@ -79,7 +79,7 @@ Start = Callable[..., psutil.Popen]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the entry point; what it says goes to `log`. Everything ends with the test."""
+    """Starts the entry point; its output goes to `log`. All processes end with the test."""
     made: list[psutil.Popen] = []
 
     def begin(given: Mapping[str, str], *before: str) -> psutil.Popen:
@@ -135,7 +135,7 @@ def test_it_ends_while_it_waits_for_kafka(start: Start, tmp_path: Path) -> None:
 
 
 def wrapped(tmp_path: Path) -> list[str]:
-    """The command that runs another one with a read-only root, if this machine allows it."""
+    """A command prefix that makes the root read-only, if this machine allows it."""
     unshare = shutil.which("unshare")
     probe = [str(unshare), "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh", "true"]
     env = {**os.environ, "DATA": str(tmp_path)}

@@ -1,9 +1,9 @@
-"""Three workers that are killed, stopped for longer than a session, and started again, while files
-grow: every line is in the topic exactly once, in order (KIP-618).
+"""Three workers that are killed, suspended for longer than a session, and started again, while
+files grow: every line is in the topic exactly once, in order (KIP-618).
 
 Lines have one width and begin with their number, so that hundreds of thousands of them are checked
-as arrays. PENSTOCK_SOAK_S says for how many seconds there is trouble (`make soak`). To repeat a
-run's schedule, set PENSTOCK_CHAOS_SEED to the seed it printed.
+as arrays. Faults are injected for PENSTOCK_SOAK_S seconds (`make soak`). To repeat a run's
+schedule, set PENSTOCK_CHAOS_SEED to the seed it printed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-WIDTH: Final = 64  # bytes of a line, its end included
+WIDTH: Final = 64  # bytes of a line, including its end
 CHAOS_S: Final = float(os.environ.get("PENSTOCK_SOAK_S", "35"))
 SETTLE_S: Final = 150.0
 SESSION_MS: Final = 6_000
-STUCK_S: Final = 20.0  # as long as nothing arrives, nothing is done but every so often
-ZOMBIE_S: Final = 11.0  # for how long a worker stands still: longer than its session
-FAILED_S: Final = 10.0  # after this long a failed task is restarted by hand
-LINES_S: Final = 4_500  # how many lines a file grows by in a second
+STUCK_S: Final = 20.0  # the pause between faults while nothing arrives
+ZOMBIE_S: Final = 11.0  # how long a worker is suspended: longer than its session
+FAILED_S: Final = 10.0  # after this long the operator restarts a failed task
+LINES_S: Final = 4_500  # by which a file grows per second
 _LEADS: Final = re.compile(rb"^\[([-\d]+ [:,\d]+)\].*elected leader", re.MULTILINE)
 
 SETTINGS: Final = {
@@ -50,7 +50,7 @@ SETTINGS: Final = {
 
 
 class Feed:
-    """A file that grows, in pieces that end anywhere, until it is told to stop."""
+    """A file that grows until `stop`, in pieces that end anywhere."""
 
     def __init__(self, file: Path, seed: int) -> None:
         self.file = file
@@ -86,7 +86,7 @@ def line(number: int) -> bytes:
 
 @dataclass
 class Cluster:
-    """The workers, and what is done to them."""
+    """The workers, and the faults injected into them."""
 
     workers: list[WorkerProcess]
     random: Random
@@ -114,7 +114,7 @@ class Cluster:
         return max(claimed, key=lambda number: claimed[number]) if claimed else None
 
     def owner(self, connector: str, default: int) -> int:
-        """The worker that runs the connector's task, as far as is known."""
+        """The worker that runs the connector's task; `default` if unknown."""
         status = self.request("GET", f"/connectors/{connector}/status")
         tasks = status.json()["tasks"] if status is not None and status.status_code == 200 else []
         owners = {task["worker_id"] for task in tasks if task["state"] == "RUNNING"}
@@ -140,7 +140,7 @@ class Cluster:
             self.tell(f"worker {number} goes on")
 
     def recover(self, now: float) -> None:
-        """Starts again, and lets go on, whose time has come."""
+        """Restarts and resumes the workers whose outage is over."""
         for number in [number for number, until in self.frozen.items() if now >= until]:
             self.thaw(number)
         for number in [number for number, until in self.down.items() if now >= until]:
@@ -149,7 +149,7 @@ class Cluster:
             self.tell(f"worker {number} is started")
 
     def request(self, method: str, path: str, body: object = None) -> httpx.Response | None:
-        """What some worker answers, if it does so soon."""
+        """The answer of a random worker; None if it does not answer within 5 s."""
         workers = self.answering()
         if not workers:
             return None
@@ -159,7 +159,7 @@ class Cluster:
         return None
 
     def restart_failed(self, connectors: list[str]) -> None:
-        """What an operator does about a task that failed."""
+        """Restarts tasks that stay failed, as an operator would."""
         for connector in connectors:
             status = self.request("GET", f"/connectors/{connector}/status")
             if status is None or status.status_code != 200:
@@ -169,8 +169,8 @@ class Cluster:
                 if task["state"] != "FAILED":
                     self.failing.pop(name, None)
                     continue
-                # What a zombie says is soon put right by the owner, and an old task set's failure
-                # by the new set; only what stays is for an operator.
+                # The owner soon overwrites a zombie's status, and a new task set the failure of
+                # the old one; the operator handles only failures that stay.
                 since = self.failing.setdefault(name, time.monotonic())
                 if time.monotonic() - since > FAILED_S:
                     self.tell(f"{name} failed: {task['trace'][-200:]}")
@@ -188,16 +188,16 @@ class Cluster:
 
 @pytest.fixture
 def trio(make_worker: Callable[..., WorkerProcess]) -> Iterator[Cluster]:
-    """Three workers of one group, all answering."""
+    """Three workers of one group that all answer."""
     seed = int(os.environ.get("PENSTOCK_CHAOS_SEED") or SystemRandom().randrange(1_000_000))
-    print(f"PENSTOCK_CHAOS_SEED={seed}")  # noqa: T201 - to be repeated with
+    print(f"PENSTOCK_CHAOS_SEED={seed}")  # noqa: T201 - to repeat the run
     cluster = Cluster([make_worker(**SETTINGS).start() for _ in range(3)], Random(seed))
     try:
         for worker in cluster.workers:
             worker.await_rest(180)
         yield cluster
     finally:
-        cluster.close()  # nobody can end what stands still
+        cluster.close()  # a suspended process cannot be stopped
 
 
 def settings_of(file: Path, topic: str, **more: str) -> dict[str, str]:
@@ -207,7 +207,7 @@ def settings_of(file: Path, topic: str, **more: str) -> dict[str, str]:
 
 
 def committed_lines(topics: Topics, topic: str) -> np.ndarray[Any, Any]:
-    """The numbers of the lines in the topic, in its order, as far as they are committed."""
+    """The numbers of the committed lines in the topic, in its order."""
     consumer = Consumer(
         {
             "bootstrap.servers": topics.bootstrap,
@@ -244,7 +244,7 @@ def test_every_line_arrives_exactly_once_whatever_happens_to_the_workers(
     trio: Cluster, topics: Topics, cluster: str, tmp_path: Path
 ) -> None:
     random = trio.random
-    # One transaction per batch; and one per interval, with an offsets topic of the connector's own.
+    # One transaction per batch; and one per interval, with the connector's own offsets topic.
     kinds: dict[str, dict[str, str]] = {
         "poll": {},
         "interval": {
@@ -284,8 +284,8 @@ def test_every_line_arrives_exactly_once_whatever_happens_to_the_workers(
 def make_trouble(
     trio: Cluster, configs: dict[str, dict[str, str]], arrived: Callable[[], int]
 ) -> None:
-    """Random trouble; the leader is hit, and there is a zombie. Between two blows something has to
-    have arrived, or they would only hit workers that are starting."""
+    """Injects random faults, which include killed leaders and a zombie. Records must arrive between
+    two faults, or they would only hit workers that are starting."""
     random = trio.random
     begin = last = time.monotonic()
     planned = [(CHAOS_S * 0.15, "leader"), (CHAOS_S * 0.4, "zombie"), (CHAOS_S * 0.7, "leader")]
@@ -325,7 +325,7 @@ def hit(trio: Cluster, what: str, configs: dict[str, dict[str, str]]) -> None:
 
 
 def settle(trio: Cluster, topics: Topics, feeds: dict[str, Feed], names: dict[str, str]) -> None:
-    """Nothing is broken any more: everything has to arrive."""
+    """Ends the faults, and waits until everything has arrived."""
     trio.tell("the trouble is over")
     deadline = time.monotonic() + SETTLE_S
     seen: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""What is done to connectors, and by bad records and requests, on a cluster under load: the others
-go on, and every line arrives.
+"""Failing and changing connectors, bad records and bad requests on a cluster under load: the other
+connectors continue, and every line arrives.
 
-Nothing here cuts a task short, so nothing may be repeated. The tests follow each other on one
-cluster, whose three topics held foreign and corrupt records before its first worker started.
+No test here interrupts a task, so nothing may be repeated. The tests run in turn on one cluster,
+whose three topics held foreign and corrupt records before its first worker started.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def flows(
 
 @dataclass
 class Pair:
-    """Two workers, and what comes through them."""
+    """Two workers, and the records that flow through them."""
 
     cluster: Cluster
     watch: Watch
@@ -120,16 +120,16 @@ class Pair:
         return self.cluster.workers
 
     def shared(self, more: int = 0) -> dict[str, str]:
-        """Who runs what, once everything is shared out, `more` connectors and tasks included."""
+        """The owners of connectors and tasks, once all are assigned, including `more` of them."""
         return self.cluster.await_shared(self.items + more, self.workers, START_S)
 
     def generation(self) -> int:
         return read_group_log(self.topics).generation(self.group)
 
     def rest(self) -> int:
-        """The generation, once there was no other for a while. Who stops a task that was deleted
-        asks for a round when it is done, which nobody can see coming; and one takes the others up
-        to a heartbeat to hear of."""
+        """The generation, once it stayed the same for a while. A worker that has stopped a deleted
+        task requests a rebalance, which cannot be foreseen; the others learn of a rebalance with
+        their next heartbeat."""
         seen = self.generation()
         since = time.monotonic()
 
@@ -144,7 +144,7 @@ class Pair:
         return seen
 
     def put(self, connector: str, config: dict[str, str]) -> None:
-        """Changes a configuration, through one worker or the other."""
+        """Changes a configuration, through the second worker."""
         path = f"/connectors/{connector}/config"
         assert self.workers[1].request("PUT", path, config).status_code == 200
 
@@ -175,7 +175,7 @@ def pair(
 
 @pytest.fixture(autouse=True)
 def only_the_flows(pair: Pair) -> Iterator[None]:
-    """What a test made is gone when it ends, also when it fails: the others count."""
+    """Deletes a test's connectors when it ends or fails: other tests count connectors."""
     yield
     names = {name for flow in pair.watch.flows.values() for name in (flow.source, flow.sink)}
     for name in set(pair.workers[0].request("GET", "/connectors").json()) - names:
@@ -192,7 +192,7 @@ def pour(topics: Topics, cluster: str) -> None:
 def test_foreign_and_corrupt_records_are_passed_over(pair: Pair, cluster: str) -> None:
     before, starts, generation = pair.shared(), pair.cluster.starts(), pair.rest()
     with pair.watch.trial() as trial:
-        pour(pair.topics, cluster)  # what was there before they started, they are through with
+        pour(pair.topics, cluster)  # workers have read the earlier garbage already
         pair.watch.arriving()
         names = {flow.source for flow in pair.watch.flows.values()}
         names |= {flow.sink for flow in pair.watch.flows.values()}
@@ -257,7 +257,7 @@ def test_a_config_topic_with_two_partitions_is_refused(
 
 
 def refused(folder: Path, settings: dict[str, str]) -> str:
-    """What a worker says that does not start."""
+    """The message of a worker that fails to start."""
     file = folder / "worker.properties"
     file.write_bytes(render_properties(settings))
     command = [sys.executable, "-m", "penstock", "distributed", str(file)]
@@ -293,7 +293,7 @@ def test_a_task_that_fails_fails_alone(
     with pair.watch.trial() as trial:
         if kind == "source":
             file.rename(away)
-            file.symlink_to(file)  # a loop: unreadable for everybody
+            file.symlink_to(file)  # a loop: unreadable even for root
         else:
             topics.append(topic, [b"{no json"])
         pair.workers[0].await_states(name, ["RUNNING", "FAILED"])
@@ -306,7 +306,7 @@ def test_a_task_that_fails_fails_alone(
     assert (owners_but(pair, name), pair.cluster.starts()) == (before, starts)
     assert (trial.sent_again(), trial.written_again(), trial.steps_back()) == (0, 0, 0)
 
-    # Restarted, it goes on where it was, and that is nobody else's business either.
+    # After a restart it resumes where it was, again without any effect on others.
     if kind == "source":
         file.unlink()
         file.write_bytes(b"one\ntwo\n")
@@ -350,9 +350,9 @@ def test_the_number_of_tasks_can_be_changed_under_load(pair: Pair) -> None:
             }
             pair.watch.arriving()
     print(f"\ntasks changed: longest pause {trial.stall_s:.1f} s")  # noqa: T201 - for `-s`
-    # The tasks of the set before end in order, and commit what they have written.
+    # The tasks of the previous set stop cleanly, and commit what they have written.
     assert (trial.sent_again(), trial.written_again(), trial.steps_back()) == (0, 0, 0)
-    # Partitions that move keep nobody waiting for long.
+    # Moving partitions does not pause tasks for long.
     assert trial.stall_s < 8.0 * trial.slowness
 
 
@@ -374,7 +374,7 @@ def test_a_deleted_connector_stops_everywhere_and_goes_on_where_it_was_when_made
         }
         assert ours.keys() >= {f"status-task-{flow.source}-0".encode()}
         assert set(ours.values()) == {None}, "a status is left"
-        # Offsets are never deleted with their connector, nor is the sink's group.
+        # Deleting a connector deletes neither its offsets nor the sink's group.
         sent, written = pair.topics.count(flow.topic), pair.watch.lines_in_target(flow)
         assert pair.watch.positions()[flow.name] == sent
         assert pair.watch.committed(flow) == written
@@ -390,5 +390,5 @@ def test_a_deleted_connector_stops_everywhere_and_goes_on_where_it_was_when_made
 
 
 def gone(worker: WorkerProcess, flow: Flow) -> bool:
-    """Whether the worker knows nothing of the flow's connectors any more."""
+    """Whether the worker no longer knows the flow's connectors."""
     return not worker.states(flow.source) and not worker.states(flow.sink)

@@ -1,10 +1,10 @@
-"""A cluster of workers under load whose members come, stop, die, stand still and lose the network,
-and whose broker goes away: files and topics keep flowing, and every line arrives.
+"""A cluster of workers under load whose members join, stop, die, freeze and lose the network, and
+whose broker becomes unreachable: files and topics keep flowing, and every line arrives.
 
-The cluster delivers at least once. What may be repeated is what was done and not yet stored as done
-when a worker was cut short: of a source the batch in hand, of a sink what was written since the
-last commit and the batch in hand. What ends in order repeats nothing. The tests follow each other
-on one cluster.
+The cluster delivers at least once. When a worker is interrupted, records that were processed but
+not yet committed may be repeated: of a source the current batch, of a sink the records written
+since the last commit and the current batch. Tasks that stop cleanly repeat nothing. The tests run
+in turn on one cluster.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from penstock.testing.proxy import Proxy
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-SESSION_S: Final = 6.0  # the shortest that a broker grants
-GONE_S: Final = 20.0  # for how long the broker is away: longer than every time-out below
-PIECE_S: Final = 1.0  # how often files grow: nothing comes for so long when all is well
+SESSION_S: Final = 6.0  # the shortest that a broker allows
+GONE_S: Final = 20.0  # how long the broker is unreachable: longer than every time-out below
+PIECE_S: Final = 1.0  # how often files grow: the normal pause between lines
 LINES_S: Final = 400
-START_S: Final = 240.0  # a worker with its Spark, on a machine that has no core to spare
-# Bounds for a machine that has nothing else to do; a trial's `slowness` stretches them.
-MOVE_S: Final = 5.0  # until tasks run elsewhere, once it is known that they have to
-BACK_S: Final = 20.0  # until a worker, or all of them, have their share again
-CALM_S: Final = 8.0  # the longest pause while a worker starts next to the others
+START_S: Final = 240.0  # a worker with its Spark, on a busy machine
+# Bounds for an idle machine; a trial's `slowness` extends them.
+MOVE_S: Final = 5.0  # until tasks run elsewhere, once the group knows that they must move
+BACK_S: Final = 20.0  # until a worker, or all of them, run their share again
+CALM_S: Final = 8.0  # the longest pause while another worker starts
 TASKS: Final = 6
-ITEMS: Final = 12  # every task has a connector
+ITEMS: Final = 12  # each task and its connector
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -54,14 +54,14 @@ SETTINGS: Final = {
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
-    """What one of the workers reaches the broker through."""
+    """The proxy between one of the workers and the broker."""
     with Proxy(free_port()) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory, proxy: Proxy) -> Iterator[Broker]:
-    """A broker of this module's own, to be stopped and started."""
+    """A broker only for this module, which stops and starts it."""
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
     ways = [Listener("PROXIED", proxy.target, proxy.port)]
     folder = tmp_path_factory.mktemp("broker")
@@ -92,7 +92,7 @@ def flows(
 
 @dataclass
 class Fleet:
-    """The cluster, and what comes through it."""
+    """The cluster, and the records that flow through it."""
 
     cluster: Cluster
     watch: Watch
@@ -105,8 +105,8 @@ class Fleet:
         return self.cluster.workers
 
     def shared(self, *, told_by: WorkerProcess | None = None) -> dict[str, str]:
-        """Who runs what, once all workers that are up share it evenly; asked of a worker that was
-        there all the time, if one was not."""
+        """The owners of connectors and tasks, once the running workers share them evenly; `told_by`
+        is the worker to ask, if another one was frozen or unreachable."""
         return self.cluster.await_shared(ITEMS, self.cluster.up(), START_S, told_by)
 
     def tasks_of(self, worker: WorkerProcess) -> set[str]:
@@ -118,19 +118,19 @@ class Fleet:
         return next(each for each in self.workers if leads.startswith(f"connect-{each.id}-"))
 
     def taken_over(self, worker: WorkerProcess, since: float) -> float:
-        """Waits until everything runs on other workers; how many seconds after `since` it does."""
+        """Waits until everything runs on other workers; returns the seconds since `since`."""
         others = [each for each in self.cluster.up() if each is not worker]
         self.cluster.await_shared(ITEMS, others, START_S)
         return time.monotonic() - since
 
     def done(self) -> dict[str, tuple[int, int]]:
-        """By flow, how much its source and its sink have stored as done."""
+        """By flow, the committed positions of its source and its sink."""
         stored = self.watch.positions()
         flows = self.watch.flows.items()
         return {name: (stored[name], self.watch.committed(flow)) for name, flow in flows}
 
     def freeze(self, worker: WorkerProcess) -> None:
-        """Has the worker and all it started stand still, as a machine that is suspended."""
+        """Suspends the worker and all its child processes, like a suspended machine."""
         process = psutil.Process(worker.pid)
         process.suspend()  # first, so that it starts nothing new
         self.frozen = [process]
@@ -146,7 +146,7 @@ class Fleet:
         self.frozen = []
 
     def unstored(self, tasks: set[str], trial: Trial) -> dict[str, Repeats]:
-        """What these tasks have done and not stored as done; exact once their worker is dead."""
+        """What these tasks have processed but not committed; exact once their worker is dead."""
         found: dict[str, Repeats] = {}
         stored = self.watch.positions()
         for name, flow in self.watch.flows.items():
@@ -169,7 +169,7 @@ def fleet(
     cluster: str,
     flows: list[Flow],
 ) -> Iterator[Fleet]:
-    """Three flows through two workers; a third one, behind the proxy, is not started yet."""
+    """Three flows through two workers; a third worker, behind the proxy, is not started yet."""
     behind = {**SETTINGS, "bootstrap_servers": f"127.0.0.1:{proxy.port}"}
     workers = [make_worker(**SETTINGS), make_worker(**SETTINGS), make_worker(**behind)]
     for worker in workers[:2]:
@@ -192,7 +192,7 @@ def fleet(
 
 
 def tell(what: str, trial: Trial, **seconds: float) -> None:
-    """A measurement, for `-s`."""
+    """Prints a measurement, for `-s`."""
     took = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
     pauses = {
         name: f"{trial.topic_stall_s[name]:.1f}/{trial.target_stall_s[name]:.1f}"
@@ -219,11 +219,11 @@ def test_a_worker_that_is_added_gets_its_share_and_only_what_moves_is_disturbed(
     moved = {item for item, owner in after.items() if owner != before[item]}
     assert len({item for item in moved if is_task(item)}) == TASKS // 3
     assert {after[item] for item in moved} == {fleet.workers[2].id}
-    # The newcomer has its tasks before its Spark is there; they start once, and nothing else does.
+    # The new worker gets its tasks before its Spark is ready; they start once, and no others do.
     assert started == {item: 1 for item in moved if is_task(item)}
     stays = [name for name, flow in fleet.watch.flows.items() if not moved & tasks_of(flow)]
     assert all(trial.target_stall_s[name] < CALM_S * trial.slowness for name in stays), trial
-    # Revoked tasks end in order: what they have done is stored before others begin.
+    # Revoked tasks stop cleanly: they commit before their successors start.
     assert (trial.sent_again(), trial.written_again(), trial.steps_back()) == (0, 0, 0)
 
 
@@ -256,7 +256,7 @@ def test_the_tasks_of_a_worker_that_is_killed_run_elsewhere_when_its_session_is_
     fleet: Fleet,
 ) -> None:
     fleet.shared()
-    worker = fleet.leader()  # whoever leads next knows nothing of the rounds before
+    worker = fleet.leader()  # the next leader knows nothing of earlier rebalances
     tasks = fleet.tasks_of(worker)
     children = psutil.Process(worker.pid).children(recursive=True)
     with fleet.watch.trial() as trial:
@@ -270,7 +270,7 @@ def test_the_tasks_of_a_worker_that_is_killed_run_elsewhere_when_its_session_is_
     tell("killed", trial, moved=moved_s)
     assert moved_s < SESSION_S + MOVE_S * trial.slowness
     assert trial.stall_s < SESSION_S + (MOVE_S + 2 * PIECE_S) * trial.slowness
-    # Exactly what was done and not stored is done again: the last batch, if it was cut short.
+    # Exactly the uncommitted records are repeated: the last batch, if it was interrupted.
     assert trial.repeats == unstored
     assert trial.steps_back() == 0, trial.went_back
 
@@ -306,8 +306,8 @@ def test_a_worker_that_stood_still_beyond_its_session_gives_way_to_its_successor
     tell("stood still", trial, moved=moved_s, back=back_s)
     assert moved_s < SESSION_S + MOVE_S * trial.slowness
     assert back_s < BACK_S * trial.slowness
-    # It goes on with what it has in hand until it hears that it is out: at most that much again.
-    # None of it counts as done where others have gone on: no position went back.
+    # It continues its current batch until it learns that it was removed, and repeats at most that.
+    # It commits none of it, so the successors' offsets never regress.
     assert trial.steps_back() == 0, trial.went_back
     for name, flow in fleet.watch.flows.items():
         again = trial.repeats[name]
@@ -345,11 +345,11 @@ def test_a_worker_without_network_gives_its_tasks_up_and_comes_back_with_the_net
     assert moved_s < SESSION_S + MOVE_S * trial.slowness
     assert back_s < BACK_S * trial.slowness
     assert trial.stall_s < SESSION_S + (MOVE_S + 2 * PIECE_S) * trial.slowness
-    # A position that was on its way to the broker arrives with the network, if the connection has
-    # lasted; the next one that the successor stores puts that right.
+    # An offset in flight reaches the broker once the network is back, if the connection survived;
+    # the successor's next commit corrects that.
     late = len(tasks) if how is Proxy.hang else 0
     assert trial.steps_back() <= late, trial.went_back
-    # Its batch in hand, and, where nobody told it, what it read until it noticed.
+    # Its current batch and, if the network is silent, what it read until it noticed.
     for name, flow in fleet.watch.flows.items():
         again = trial.repeats[name]
         sends, writes = (f"{each}-0" in tasks for each in (flow.source, flow.sink))
@@ -366,7 +366,7 @@ def test_a_broker_that_is_restarted_is_waited_for(fleet: Fleet, broker: Broker) 
         broker.stop()
         broker.start()
         begin = time.monotonic()
-        fleet.watch.arriving()  # the statuses of before say nothing
+        fleet.watch.arriving()  # earlier statuses say nothing
         fleet.shared()
         back_s = time.monotonic() - begin
     tell("broker restarted", trial, back=back_s)
@@ -396,9 +396,9 @@ def test_a_broker_that_is_away_for_longer_than_every_time_out_is_waited_for(
 
 
 def check_repeats(fleet: Fleet, trial: Trial, before: dict[str, tuple[int, int]]) -> None:
-    """Every task may have had a batch in hand that was cut off, and, of the batch before, what was
-    written and could not be committed any more: at most what lies between what was stored before
-    the outage and what the files held when everything ran again."""
+    """Checks that tasks repeat at most their interrupted batch and the records that they wrote but
+    could not commit: those between the offsets committed before the outage and the length of
+    the files when everything ran again."""
     assert trial.steps_back() == 0, trial.went_back
     for name, again in trial.repeats.items():
         stored, committed = before[name]
@@ -419,6 +419,6 @@ def test_workers_restarted_one_after_the_other_repeat_nothing(fleet: Fleet) -> N
             seconds[f"worker {number + 1}"] = time.monotonic() - begin
         fleet.watch.arriving()
     tell("rolling restart", trial, **seconds)
-    # Work moves twice per restart: to the others, and back to who has come again.
+    # Tasks move twice per restart: to the others, and back to the restarted worker.
     assert trial.stall_s < 2 * CALM_S * trial.slowness
     assert (trial.sent_again(), trial.written_again(), trial.steps_back()) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""The sources of files on a real worker."""
+"""The file sources on a real worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make(make_worker: Callable[..., WorkerProcess]) -> Callable[[], WorkerProces
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Any]:
-    """A bucket of its own, in a store of its own."""
+    """A new bucket in a new store."""
     if not is_installed():
         pytest.skip(f"{INSTALL} for an S3")
     with ObjectStore() as store:

@@ -1,4 +1,4 @@
-"""The sinks of files on a real worker."""
+"""The file sinks on a real worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.testing.waiting import wait_until
 
 WAIT_S: Final = 120.0
 RECORDS: Final = 200_000
-PER_FILE: Final = 1_000  # and as many records in all partitions that every file is complete
+PER_FILE: Final = 1_000  # divides the records of each partition, so that every file is complete
 PARTITIONS: Final = 2
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -42,7 +42,7 @@ def make(make_worker: Callable[..., WorkerProcess]) -> Callable[[], WorkerProces
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Any]:
-    """A bucket of its own, in a store of its own."""
+    """A new bucket in a new store."""
     if not is_installed():
         pytest.skip(f"{INSTALL} for an S3")
     with ObjectStore() as store:
@@ -59,7 +59,7 @@ def bucket() -> Iterator[Any]:
 
 
 def filled(topics: Topics, name: str) -> str:
-    """A topic with RECORDS, as many in each partition."""
+    """A topic with RECORDS records, spread evenly over its partitions."""
     topic = topics.create(name, PARTITIONS)
     for partition in range(PARTITIONS):
         numbers = range(partition, RECORDS, PARTITIONS)
@@ -82,8 +82,8 @@ def config(
 
 
 def check(files: dict[str, bytes], topic: str, *, ends: bool = False) -> None:
-    """Every record is there once, in order, in the files that its offset says. `ends`: names have
-    the last offset, too."""
+    """Checks that every record exists once, in order, in the file of its offset. `ends`: file
+    names contain the last offset, too."""
     expected = {}
     for partition in range(PARTITIONS):
         numbers = range(partition, RECORDS, PARTITIONS)

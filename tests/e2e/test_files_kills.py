@@ -1,7 +1,7 @@
-"""Workers killed at random moments while they write files, as often as PENSTOCK_KILLS says.
+"""Workers killed PENSTOCK_KILLS times at random moments while they write files.
 
-A million records go into objects of a store, in Parquet and by a field, and into files of a folder,
-in JSON and by a time in the record. Another tool than penstock's own reads them then. `make soak`
+A million records go to objects in a store, as Parquet partitioned by a field, and to files in a
+folder, as JSON partitioned by a time in the record. A third-party tool then reads them. `make soak`
 kills fifty times; a seed in its output repeats the moments.
 """
 
@@ -70,8 +70,8 @@ def store() -> Iterator[ObjectStore]:
 
 
 def filled(topics: Topics) -> str:
-    """A topic with RECORDS: their numbers in turn in each partition, and a new minute and another
-    country now and then."""
+    """A topic with RECORDS records: their numbers go to the partitions in turn; the minute and the
+    country change now and then."""
     topic = topics.create("kills", PARTITIONS)
     schema = json.dumps(SCHEMA)
     for partition in range(PARTITIONS):

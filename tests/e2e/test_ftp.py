@@ -1,4 +1,4 @@
-"""The source of FTP servers on a real worker."""
+"""The FTP source on a real worker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_goes_on(
         return worker
 
     def read() -> dict[str, dict[int, bytes]]:
-        """The slices of each file, by where they end."""
+        """The slices of each file, by their end offsets."""
         files: dict[str, dict[int, bytes]] = {}
         for record in topics.read(topic):
             assert isinstance(record.key, bytes)
@@ -107,7 +107,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_goes_on(
             os.fsync(file.fileno())
 
         def is_tailed() -> bool:
-            # With the slice before, if that was not stored when the worker was killed.
+            # It includes the previous slice, if that was not stored when the worker was killed.
             last = read()["/000.log"].get(len(contents["/000.log"]), b"")
             return contents["/000.log"].endswith(last) and last.endswith(b"appended\n")
 

@@ -1,5 +1,5 @@
-"""Made-up records on a real worker: killed in the middle, each is there once; some are dead letters
-of the sink that forgets them."""
+"""Generated records on a real worker: each exists once although the worker is killed; some are dead
+letters of the sink that discards records."""
 
 from __future__ import annotations
 

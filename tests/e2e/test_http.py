@@ -1,5 +1,5 @@
-"""The HTTP connectors on a real worker: a topic goes to a server that is away now and then, with
-reports; a server, its events and requests of others become topics."""
+"""The HTTP connectors on a real worker: a topic goes to a server that is sometimes unreachable,
+with reports; the items and events of a server, and incoming requests, become topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The image, made of its Dockerfile in an empty root, and the worker that it runs."""
+"""The image, built from its Dockerfile in an empty root, and the worker that it runs."""
 
 from __future__ import annotations
 
@@ -127,5 +127,5 @@ def test_a_worker_runs_with_connectors(
         raise
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()  # and with it everything in the container
+            process.kill()  # which ends all processes in the container
         process.wait(STOP_S)

@@ -1,5 +1,5 @@
-"""Interceptors on a real worker: a file becomes a topic and a file again, while what passes is
-counted at `/metrics` and traced to an OTLP receiver."""
+"""Interceptors on a real worker: a file is copied through a topic into a file, while the records
+are counted at `/metrics` and traced to an OTLP receiver."""
 
 from __future__ import annotations
 

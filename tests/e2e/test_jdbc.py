@@ -98,7 +98,7 @@ def await_records(topics: Topics, topic: str, count: int) -> None:
 
 
 def positions(topics: Topics, cluster: str, connector: str) -> dict[tuple[Cell, int], Any]:
-    """What is stored of a connector: by key, and partition of the offsets topic."""
+    """A connector's stored offsets, by key and partition of the offsets topic."""
     found: dict[tuple[Cell, int], Any] = {}
     for row in topics.read(f"{cluster}-offset"):
         if row.key is not None and orjson.loads(row.key)[0] == connector:
@@ -249,7 +249,7 @@ def test_tasks_follow_the_tables_there_are(
     assert worker.request("DELETE", f"/connectors/{table}").status_code == 204
 
 
-# What the JVM's connector leaves in the offsets topic: members in the order of its hash maps.
+# Offsets that the JVM connector wrote: members in the order of its hash maps.
 LEFT: Final[Sequence[tuple[str, str, str, dict[str, str]]]] = [
     (
         "whole-name",
@@ -300,7 +300,7 @@ def test_what_the_jvms_connector_has_left_is_where_reading_goes_on(
     )
     topic = topics.create(f"{cluster}-{table}")
     key = f'["{table}",{partition.replace("@", table)}]'.encode()
-    # Into the partition into which Java's producer puts it; what follows has to be there too.
+    # Into the same partition as Java's producer; later offsets must go there, too.
     producer = Producer({"bootstrap.servers": topics.bootstrap, "partitioner": "murmur2_random"})
     producer.produce(f"{cluster}-offset", offset.encode(), key)
     assert producer.flush(30) == 0
@@ -317,7 +317,7 @@ def test_what_the_jvms_connector_has_left_is_where_reading_goes_on(
     await_records(topics, topic, 801)
     assert ids(topics, topic) == list(range(1201, 2002))
 
-    # Nothing beside it, so that whoever takes the connector back finds it there.
+    # No other key or partition, so that the JVM connector resumes there after migrating back.
     reached = {"incrementing": 2001, "timestamp": 1_706_745_600_000, "timestamp_nanos": 0}
     expected = {(key, place): {n: at for n, at in reached.items() if n in expected_of(more)}}
     wait_until(
@@ -328,7 +328,7 @@ def test_what_the_jvms_connector_has_left_is_where_reading_goes_on(
 
 
 def expected_of(more: Mapping[str, str]) -> set[str]:
-    """The members of an offset."""
+    """The members of an offset in this mode."""
     found = set[str]()
     if "incrementing" in more["mode"]:
         found.add("incrementing")
@@ -357,7 +357,7 @@ def value_of(row: Mapping[str, Any], *fields: Mapping[str, Any]) -> bytes:
 
 
 def send(topics: Topics, topic: str, pairs: Iterable[tuple[bytes, Cell]]) -> None:
-    """Appends records; those with the same key stay in order."""
+    """Appends records; records with the same key stay in order."""
     producer = Producer({"bootstrap.servers": topics.bootstrap, "enable.idempotence": True})
     for key, value in pairs:
         producer.produce(topic, value, key)
@@ -410,7 +410,7 @@ def test_a_table_is_what_the_topic_says_last_of_each_key(
     await_written(worker, topics, table, topic)
     send(topics, topic, some(2_000, NOTE))
     await_written(worker, topics, table, topic)
-    send(topics, topic, some(500))  # whoever does not know of the new column leaves it alone
+    send(topics, topic, some(500))  # records without the new column leave it unchanged
     await_written(worker, topics, table, topic)
 
     assert rows(server, f"SELECT id, name, amount, note FROM {table} ORDER BY id") == [
@@ -501,7 +501,7 @@ def test_a_password_that_is_no_longer_right_fails_the_task_which_says_so(
     assert worker.request("POST", f"/connectors/{table}/tasks/0/restart").status_code == 204
     sent = [1]
 
-    def has_failed() -> bool:  # as soon as it connects anew, to write the next record
+    def has_failed() -> bool:  # when it reconnects to write the next record
         sent.append(len(sent) + 1)
         send(topics, topic, [(key_of(sent[-1]), value_of(row, NAME, AMOUNT))])
         return worker.states(table) == ["RUNNING", "FAILED"]

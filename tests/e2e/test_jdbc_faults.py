@@ -1,9 +1,9 @@
-"""A table is copied through a topic into two tables of two databases, while the worker is killed in
-the middle of it, and the databases are.
+"""A table is copied through a topic into two tables of another database, while the worker and the
+databases are killed.
 
-Nothing may be lost. What may be repeated depends on what was asked for: a source writes a record
-once with exactly-once support (KIP-618), a sink that upserts has the last of each row, and one with
-`penstock.exactly.once` inserts each record of the topic once, however often it is handed it.
+Nothing may be lost. What may be repeated depends on the settings: a source with exactly-once
+support (KIP-618) writes a record once, a sink that upserts has the last version of each row, and a
+sink with `penstock.exactly.once` inserts each record once, however often it receives it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from penstock.testing.waiting import wait_until
 WAIT_S: Final = 150.0
 RUNNING: Final = ["RUNNING", "RUNNING"]
 KILLS: Final = 2
-PIECE: Final = 25  # rows of one insert
-PAUSE_S: Final = 0.1  # between two of them
+PIECE: Final = 25  # rows per INSERT
+PAUSE_S: Final = 0.1  # between two INSERTs
 WIDE_ROWS: Final = 15_000
-WIDE_BYTES: Final = 2_000  # of a row: one range, and long enough to be read to be cut off
+WIDE_BYTES: Final = 2_000  # of a row: one range that takes long enough to read to be interrupted
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class Feed:
-    """A table that gets rows, numbered without gaps, until it is told to stop; while its database
-    is away it waits."""
+    """Inserts rows, numbered without gaps, into a table until `stop`; waits while its database is
+    unreachable."""
 
     def __init__(self, server: DatabaseServer, table: str) -> None:
         self.table = table
@@ -66,7 +66,7 @@ class Feed:
             self._over.wait(PAUSE_S)
 
     def _grow(self, connection: Connection) -> None:
-        # Whether the last insert came through before the server went away, only the table knows.
+        # Only the table shows whether the last INSERT succeeded before the server was killed.
         ((self.rows,),) = connection.rows(f"SELECT COALESCE(MAX(id), 0) FROM {self.table}")
         while not self._over.is_set():
             numbers = range(self.rows + 1, self.rows + PIECE + 1)
@@ -78,7 +78,7 @@ class Feed:
 
 @dataclass
 class Copying:
-    """A source on a growing table, and two sinks behind its topic."""
+    """A source of a growing table, and two sinks of its topic."""
 
     name: str
     exactly_once: bool
@@ -131,13 +131,13 @@ class Copying:
             "retry.backoff.ms": "200",
             "connection.attempts": "1",
             "consumer.override.isolation.level": "read_committed",
-            # A worker that was killed is a member of the sinks' groups for as long as this.
+            # A killed worker's consumers stay in the sinks' groups for this long.
             "consumer.override.session.timeout.ms": "6000",
             "consumer.override.heartbeat.interval.ms": "1500",
         }
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """What the target answers; nothing while it is away, or has no such table yet."""
+        """The rows of the target; none while it is unreachable or the table does not exist yet."""
         with contextlib.suppress(PenstockError), self.target.connect() as connection:
             return connection.rows(sql)
         return []
@@ -148,12 +148,12 @@ class Copying:
         return [number for (number,) in found]
 
     def reached(self) -> int:
-        """The last row that has come through everything."""
+        """The last row that both sinks have written."""
         found = [self.ask(f"SELECT MAX(id) FROM {table_of(each)}") for each in self.connectors[1:]]
         return min((each[0][0] or 0) if each else 0 for each in found)
 
     def uncommitted(self) -> int:
-        """Records that are written and noted in the table, and that Kafka would hand out again."""
+        """Records that are written and noted in the table, and that Kafka would deliver again."""
         group = f"connect-{self.connectors[2]}"
         committed = self.topics.committed(group, self.topic).get(0, 0)
         found = self.ask(
@@ -163,12 +163,12 @@ class Copying:
         return (found[0][0] or 0) - committed if found else 0
 
     def await_more(self) -> None:
-        """Waits until rows have come through that were not there yet at this moment."""
+        """Waits until both sinks have written rows that are inserted after this call."""
         now = self.feed.rows
         wait_until(lambda: self.reached() > now, WAIT_S, f"row {now} in both tables", poll_s=0.2)
 
     def finish(self) -> list[int]:
-        """Stops the feed, and waits until everything is through; the topic's numbers."""
+        """Stops the feed, and waits until everything is committed; returns the topic's numbers."""
         self.feed.stop()
         last = self.feed.rows
         wait_until(lambda: self.reached() == last, WAIT_S, f"row {last}, the last", poll_s=0.2)
@@ -185,7 +185,7 @@ class Copying:
         return numbers(found)
 
     def check(self) -> None:
-        """Everything is where it has to be, as often as it has to be there."""
+        """Checks that every row arrived everywhere, as often as it must."""
         sent = self.finish()
         every = list(range(1, self.feed.rows + 1))
         upserted, inserted = map(self.written, self.connectors[1:])
@@ -214,7 +214,7 @@ def numbers(records: list[Stored]) -> list[int]:
 
 @pytest.fixture(scope="module")
 def origin() -> Iterator[DatabaseServer]:
-    """A server of these tests' own: they kill it."""
+    """A server only for these tests: they kill it."""
     with PostgresServer() as server:
         yield server
 
@@ -233,8 +233,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def worker(make_worker: Callable[..., WorkerProcess], cluster: str, kind: str) -> Any:
-    """A worker of a cluster of its own. What sinks have written is committed so seldom that a
-    worker that dies leaves something to be handed out again."""
+    """A worker in its own cluster. Sinks commit so seldom that Kafka delivers records again after a
+    worker died."""
     own = f"{cluster}-{kind}"
     started = make_worker(
         group_id=own,
@@ -263,7 +263,7 @@ def copying(
     origin: DatabaseServer,
     target: DatabaseServer,
 ) -> Iterator[Copying]:
-    """The three connectors at work."""
+    """The three connectors, running."""
     what = "killed" if "worker" in request.node.name else "away"
     name = f"{what}-{kind[:2]}"
     feed = Feed(origin, f"feed_{what}_{kind[:2]}")
@@ -299,7 +299,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_writes_nothing_twice(copying:
 def test_databases_that_are_killed_are_waited_for_and_nothing_is_lost(
     copying: Copying, kind: str
 ) -> None:
-    """The target while it is written to, and the origin in the middle of a wide table."""
+    """The target is killed during writes, and the origin while a wide table is read."""
     worker, origin, target = copying.worker, copying.origin, copying.target
     since = len(worker.log_text())
     with away(target):
@@ -346,7 +346,7 @@ def test_databases_that_are_killed_are_waited_for_and_nothing_is_lost(
         if copying.exactly_once:
             assert numbers(copying.topics.read(topic)) == every
         worker.await_states(table, RUNNING)
-        # A part of what was being read was sent already: the task has gone on behind it.
+        # Some of the rows had been sent already: the task continued after them.
         assert worker.log_text().count(f" Creating task {table}-0: ") == 1
     finally:
         worker.request("DELETE", f"/connectors/{table}")
@@ -354,7 +354,7 @@ def test_databases_that_are_killed_are_waited_for_and_nothing_is_lost(
 
 @contextlib.contextmanager
 def away(server: DatabaseServer) -> Iterator[None]:
-    """A server is killed, and started again afterwards."""
+    """Kills a server; starts it again at the end of the block."""
     server.kill()
     try:
         yield

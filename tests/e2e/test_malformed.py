@@ -1,7 +1,7 @@
-"""Whatever a worker is sent, it answers with a well-formed error, and nothing changes.
+"""A worker answers every malformed request with a well-formed error, and nothing changes.
 
-`malformed` makes up what is sent. Afterwards the topics, the connectors, their states, their
-offsets and the log levels are what they were before, and no task was started.
+`malformed` generates the requests. Afterwards the topics, the connectors, their states, their
+offsets and the log levels are the same as before, and no task was started.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ pytestmark = pytest.mark.timeout(900)
 ANSWER_S: Final = 60.0
 START_S: Final = 240.0  # a busy machine may take a minute for Spark to start
 SURPRISE: Final = re.compile(r"^.* ERROR .*\(penstock\.rest.*$", re.MULTILINE)
-"""How an error is logged, with its trace, that nobody thought of."""
+"""The log line of an unexpected error."""
 
 CODE: Final = re.compile(r'Traceback|File "|\bat 0x[0-9a-f]{6}')
-"""What tells of a programme's inside."""
+"""Text that reveals program internals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,18 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A worker with a source that runs, and a source and a sink that are stopped."""
+    """A worker with a running source, a stopped source and a stopped sink."""
 
     worker: WorkerProcess
     topics: Topics
     cluster: str
 
     def exchange(self, sent: bytes, *, cut: bool = False) -> bytes:
-        """Everything the worker says on a connection of its own, until it closes that; `cut`: the
-        sender has nothing more to say."""
+        """Sends this on a new connection, and returns everything the worker answers until it closes
+        the connection; `cut`: half-closes it after sending."""
         url = urlsplit(self.worker.url)
         with socket.create_connection((url.hostname, url.port), ANSWER_S) as connection:
-            # What was refused before it was all sent can still be read.
+            # If the worker refuses a request early, sending fails, but its answer can be read.
             with contextlib.suppress(ConnectionError):
                 connection.sendall(sent)
                 if cut:
@@ -97,14 +97,14 @@ class Target:
 
 
 def replies(said: bytes, *methods: str) -> list[Reply]:
-    """What was said on a connection, as answers to requests of these methods; raises ValueError
-    if it is not that, or more."""
+    """Parses the bytes of a connection as answers to requests with these methods. Raises
+    ValueError if they are anything else, or more."""
     found = []
     for method in methods:
         head, empty, rest = said.partition(b"\r\n\r\n")
         line, *fields = head.decode("latin-1").split("\r\n")
         version, status = line.split(" ")[:2]
-        if status == "100":  # an answer to `Expect`, before the answer
+        if status == "100":  # the interim answer to `Expect`
             head, empty, rest = rest.partition(b"\r\n\r\n")
             line, *fields = head.decode("latin-1").split("\r\n")
             version, status = line.split(" ")[:2]
@@ -121,7 +121,7 @@ def replies(said: bytes, *methods: str) -> list[Reply]:
 
 
 def _body(method: str, headers: Mapping[str, str], rest: bytes) -> tuple[bytes, bytes]:
-    """A body, and what comes after it."""
+    """The body, and the bytes after it."""
     if headers.get("transfer-encoding") == "chunked":
         body = b""
         while True:

@@ -1,5 +1,5 @@
-"""The MongoDB connectors on a real worker: topics become collections while connections break, and
-changes become a topic across a restart."""
+"""The MongoDB connectors on a real worker: topics are written to collections while connections
+break, and changes to a topic across a restart."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_changes_become_records_across_a_restart(
 
 
 def _is_up_to_date(worker: WorkerProcess, name: str, number: int) -> bool:
-    """Whether the stored token is that of this event or a later one."""
+    """Whether the stored token belongs to this event or a later one."""
     found = worker.request("GET", f"/connectors/{name}/offsets").json()["offsets"]
     tokens = [orjson.loads(each["offset"]["_id"])["_data"] for each in found]
     return any(int(each[2:18], 16) >= number for each in tokens)

@@ -1,4 +1,4 @@
-"""The MQTT connectors on a real worker: it is killed while messages come, and none is lost."""
+"""The MQTT connectors on a real worker: it is killed while messages arrive, and none is lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mosquitto_broker() -> Iterator[Mosquitto]:
 
 
 class Sender:
-    """Publishes numbers, and counts those that the broker has acknowledged."""
+    """Publishes numbers, and counts those that the broker acknowledges."""
 
     def __init__(self, port: int, topic: str, qos: int) -> None:
         self.acknowledged = 0
@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_loses_no_message(
     assert worker.create(name, config).status_code == 201
     wait_until(lambda: worker.states(name) == ["RUNNING", "RUNNING"], WAIT_S, "the task")
     sender = Sender(mosquitto_broker.port, root, int(qos))
-    # Nothing is kept for a subscriber that is not there yet.
+    # The broker keeps no messages for a client that has not subscribed yet.
     probe = iter(range(10**9, 2 * 10**9))
 
     def subscribed() -> bool:

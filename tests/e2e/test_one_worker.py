@@ -1,4 +1,4 @@
-"""One worker, as users see it: a file goes through a topic into another file."""
+"""One worker, as users see it: a file is copied through a topic into another file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pipe(
     cluster: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Pipe:
-    """A worker just started, with both connectors; what its status said meanwhile is kept."""
+    """A worker that just started, with both connectors; keeps the traces of the start."""
     folder = tmp_path_factory.mktemp("files")
     worker = make_worker(offset_storage_partitions="5").start()
     pipe = Pipe(worker, folder / "in.txt", folder / "out.txt", f"{cluster}-lines", 0.0)
@@ -137,7 +137,7 @@ def test_the_config_topic_holds_the_bytes_of_kafka_connect(
         b"connector-snk": orjson.dumps({"properties": sink}),
         b"commit-snk": b'{"tasks":1}',
     }
-    # A task's properties come in the order of a Java map; parity tests compare that.
+    # Task properties have the order of a Java map; parity tests compare that.
     for name, props in (
         ("src", {**source, "task.class": source_task}),
         ("snk", {**sink, "task.class": sink_task}),

@@ -1,8 +1,8 @@
-"""What a live worker answers is what its description says, whatever it is asked.
+"""A live worker answers every request as its OpenAPI description says.
 
-Schemathesis makes up requests from the description the worker serves, some that fit it and some
-that do not; half of them are about connectors that exist. Every answer has to be one that is
-described, in status, type and shape. The requests are the same in every run.
+Schemathesis generates requests from the description that the worker serves, valid and invalid ones;
+half of them are about connectors that exist. The description must contain the status, type and
+shape of every answer. The requests are the same in every run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penstock.testing.waiting import wait_until
 pytestmark = pytest.mark.timeout(900)
 
 EXAMPLES: Final = 12
-"""Requests per endpoint and way of making them up."""
+"""Requests per endpoint and way of generating them."""
 
 CHECKS: Final[list[CheckFunction]] = [
     status_code_conformance,
@@ -47,19 +47,19 @@ REPEATABLE: Final = settings(
     derandomize=True,
     database=None,
     deadline=None,
-    phases=(Phase.generate,),  # a request that fails is shown as it was: the worker has changed
+    phases=(Phase.generate,),  # no shrinking: a request changes the worker
     suppress_health_check=list(HealthCheck),
 )
 
 SURPRISE: Final = re.compile(r"^.* ERROR .*\(penstock\.rest.*$", re.MULTILINE)
-"""How an error is logged, with its trace, that nobody thought of."""
+"""The log line of an unexpected error."""
 
 STOPPED: Final = "stopped"
 RUNNING: Final = "running"
 
 
 class Live:
-    """A worker with a connector that runs and one that is stopped, and its description."""
+    """A worker with a running and a stopped connector, and its description."""
 
     def __init__(self, worker: WorkerProcess, file: Path, topic: str) -> None:
         self.worker = worker
@@ -70,7 +70,7 @@ class Live:
         self.schema = schemathesis.openapi.from_dict(served.json())
 
     def restore(self) -> None:
-        """Brings back the connectors, whatever was done to them."""
+        """Restores the connectors and their states."""
         for name, target in ((RUNNING, "resume"), (STOPPED, "stop")):
             configured = self.worker.request("PUT", f"/connectors/{name}/config", self.config)
             assert configured.status_code in (200, 201), configured.text
@@ -89,7 +89,7 @@ def live(
 ) -> Iterator[Live]:
     file = tmp_path_factory.mktemp("files") / "in.txt"
     file.write_text("one\ntwo\n")
-    # Who fails is not tried again meanwhile: that would be one more reason for a state to change.
+    # Without automatic restarts, which would also change states.
     worker = make_worker(penstock_restart_policy="off").start()
     worker.await_rest()
     live = Live(worker, file, f"{cluster}-lines")
@@ -100,7 +100,7 @@ def live(
 
 
 def bodies(live: Live, route: Route) -> st.SearchStrategy[Any] | None:
-    """Bodies that are good, or nearly so: made up from nothing, hardly any would be."""
+    """Bodies that are valid, or nearly so: of random ones hardly any would be."""
     texts = st.text(max_size=8)
     changes = st.dictionaries(
         st.sampled_from(["file", "topic", "tasks.max", "key.converter", "transforms", "x"]) | texts,
@@ -140,7 +140,7 @@ PARAMETERS: Final = {
 
 
 def there(data: st.DataObject, live: Live, route: Route, case: Any) -> None:
-    """Makes a request one about what is there."""
+    """Changes a request so that it concerns an existing connector."""
     for name in case.path_parameters or {}:
         case.path_parameters[name] = data.draw(PARAMETERS[name])
     made = bodies(live, route)
@@ -150,8 +150,8 @@ def there(data: st.DataObject, live: Live, route: Route, case: Any) -> None:
 
 
 def ways(route: Route) -> Iterator[str]:
-    """How requests to an endpoint are made up. Any text is a name: without a number, a query or a
-    body there is nothing that would not fit."""
+    """How requests to an endpoint are generated. Any text is a valid name: without a number, a
+    query or a body, no request is invalid."""
     yield "that fit"
     if "{" in route.path or route.takes_body:
         yield "about what is there"
@@ -186,7 +186,7 @@ def test_every_answer_is_described(live: Live, route: Route, way: str) -> None:
     live.restore()
     ask()
     if way == "about what is there":
-        # Internal requests are not signed here.
+        # These requests are unsigned, so internal endpoints refuse them.
         assert seen & set(route.answers) or route.summary.startswith("Internal"), seen
 
 

@@ -1,5 +1,5 @@
 """Plugins of `plugin.path` in a real worker, on this machine and on a Spark cluster; and the
-conformance suite with a real worker, of penstock's own connectors."""
+conformance suite for penstock's own connectors, with a real worker."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Where(SinkWriter):
 
 @dataclass
 class Listed:
-    """A listed folder: a module with a helper, a wheel, jars, and something that is broken."""
+    """A listed folder: a module with a helper, a wheel, jars, and a broken file."""
 
     folder: Path
     wheel: Path
@@ -157,7 +157,7 @@ def facts_of(folder: Path, worker: WorkerProcess, connector: str) -> list[dict[s
     assert "FAILED" not in worker.states(connector), worker.status(connector)
     facts = []
     for file in folder.glob("*.json"):
-        with contextlib.suppress(orjson.JSONDecodeError):  # it is just being written
+        with contextlib.suppress(orjson.JSONDecodeError):  # a partly written file
             facts.append(orjson.loads(file.read_bytes()))
     return facts
 

@@ -1,4 +1,4 @@
-"""A worker whose tasks fail: restarted by somebody, restarted by themselves, or left alone."""
+"""A worker whose tasks fail: restarted by an operator, automatically, or not at all."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The Redis connectors on a real worker: a stream becomes a topic, and the topic hashes, while
-connections break and the server is killed."""
+"""The Redis connectors on a real worker: a stream is copied to a topic, and the topic to hashes,
+while connections break and the server is killed."""
 
 from __future__ import annotations
 

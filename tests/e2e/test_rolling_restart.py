@@ -1,4 +1,4 @@
-"""A rolling restart under load, as docs/deploy.md has it: three workers, one after the other."""
+"""A rolling restart under load, as docs/deploy.md describes it: three workers in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .flowing import ITEMS, PARTITIONS, Stream
 
 WORKERS: Final = 3
 PAUSE_S: Final = 3.0  # of a task
-START_S: Final = 120.0  # a worker with its Spark, on a machine that has no core to spare
+START_S: Final = 120.0  # a worker with its Spark, on a busy machine
 
 SETTINGS: Final = {
     "scheduled_rebalance_max_delay_ms": "0",

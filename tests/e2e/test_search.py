@@ -1,5 +1,5 @@
-"""The connectors to Elasticsearch and OpenSearch on a real worker: a topic becomes an index while
-the server is killed, and an index becomes a topic across restarts."""
+"""The Elasticsearch and OpenSearch connectors on a real worker: a topic is written to an index
+while the server is killed, and an index to a topic across restarts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[SearchServer]:
 
 
 def count(server: SearchServer, index: str) -> int:
-    """The documents of an index; 0 while there is no answer."""
+    """The number of documents in an index; 0 while the server does not answer."""
     try:
         return server.count(index)
     except httpx.HTTPError:

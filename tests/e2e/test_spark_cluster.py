@@ -1,7 +1,7 @@
 """A worker whose queries run on a Spark cluster: a real master and two Spark workers.
 
-Their executors have a Python with what penstock depends on, but neither penstock nor the plugin of
-this test; both have to get there by themselves.
+Their executors have a Python with penstock's dependencies, but neither penstock nor the plugin of
+this test; the worker has to send them both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.testing.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)
 
-WIDTH: Final = 64  # bytes of a line, its end included
+WIDTH: Final = 64  # bytes of a line, including its end
 LINES: Final = 400_000
 TIMEOUT_S: Final = 400
 STORES: Final = ("config", "offset", "status")
@@ -36,7 +36,7 @@ EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECRET: Final = "not-for-everybody"
 SMALL: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-# As strangers write them: a package of their own, found by its entry point.
+# As third parties write them: a package that is found by its entry point.
 PLUGIN: Final = '''
 import json, os, sys
 from importlib.metadata import version
@@ -87,8 +87,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def unanswered(make_worker: MakeWorker, cluster: str) -> WorkerProcess:
-    """A worker, in a cluster of its own, whose Spark master does not answer: it asks for half a
-    minute, while the other tests run."""
+    """A worker, in its own cluster, whose Spark master does not answer: it retries for half a
+    minute while the other tests run."""
     own = {f"{store}_storage_topic": f"{cluster}-unanswered-{store}" for store in STORES}
     master = f"spark://127.0.0.1:{free_port()}"
     return make_worker(group_id=f"{cluster}-unanswered", spark_master=master, **own).start()
@@ -104,7 +104,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with an installed plugin, in the `PYTHONPATH` of workers started meanwhile."""
+    """A folder with an installed plugin, in the `PYTHONPATH` of workers that start meanwhile."""
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "where_plugin").mkdir()
     (folder / "where_plugin" / "__init__.py").write_text(PLUGIN)
@@ -141,7 +141,7 @@ def on_spark(make_worker: MakeWorker, spark: SparkCluster) -> MakeWorker:
 
 @pytest.fixture(scope="module")
 def worker(on_spark: MakeWorker, environment: Path, plugin: Path) -> WorkerProcess:
-    """The penstock worker, its executors' Python unpacked from the archive."""
+    """The penstock worker; its executors unpack their Python from the archive."""
     worker = on_spark(
         spark_archives=f"{environment}#environment",
         spark_pyspark_python="./environment/bin/python",
@@ -174,7 +174,7 @@ class Pipe:
         return f"{self.cluster}-{self.name}"
 
     def append(self, lines: int) -> None:
-        """Numbered lines, each another."""
+        """Appends numbered lines, all different."""
         first, self.sent = self.sent, self.sent + lines
         numbers = np.char.zfill(np.arange(first, self.sent).astype("S9"), 9)
         text = np.full((lines, WIDTH), ord("."), np.uint8)
@@ -209,7 +209,7 @@ class Pipe:
         return self.target.stat().st_size // WIDTH if self.target.exists() else 0
 
     def await_written(self, lines: int, worker: WorkerProcess) -> None:
-        """Waits for so many lines, as long as no task fails."""
+        """Waits for this many lines. Raises AssertionError if a task fails."""
 
         def there() -> bool:
             for connector in (f"{self.name}-src", f"{self.name}-snk"):
@@ -220,7 +220,7 @@ class Pipe:
         wait_until(there, TIMEOUT_S, f"{lines} lines in the target")
 
     def delivered(self) -> np.ndarray[Any, Any]:
-        """How often each line stands in the target; every one is compared with what was sent."""
+        """How often the target contains each line; compares every line with the one sent."""
         sent = np.fromfile(self.source, f"S{WIDTH}")
         got = np.fromfile(self.target, f"S{WIDTH}")
         assert self.target.stat().st_size % WIDTH == 0, "a line was torn"
@@ -230,7 +230,7 @@ class Pipe:
 
 
 def executors_of(worker: SparkWorker) -> list[psutil.Process]:
-    """The executors a Spark worker has started and that still run."""
+    """The running executors of a Spark worker."""
     found = []
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(worker.pid).children():
@@ -267,7 +267,7 @@ def test_the_work_is_done_by_executors_that_have_neither_penstock_nor_the_plugin
         assert "FAILED" not in worker.states("where"), worker.status("where")
         facts = []
         for file in tmp_path.glob("*.json"):
-            with contextlib.suppress(orjson.JSONDecodeError):  # it is just being written
+            with contextlib.suppress(orjson.JSONDecodeError):  # a partly written file
                 facts.append(orjson.loads(file.read_bytes()))
         return facts
 
@@ -275,7 +275,7 @@ def test_the_work_is_done_by_executors_that_have_neither_penstock_nor_the_plugin
         folders = {Path(fact["cwd"]).parents[1] for fact in facts}
         return {each.name for each in spark.workers if each.folder in folders}
 
-    # One task is on one slot, and that on one executor, whichever had a free core.
+    # One task runs on one slot, on any executor that had a free core.
     wait_until(lambda: workers_of(told()), TIMEOUT_S, "the plugin to run on an executor")
     for fact in told():
         run_in = Path(fact["cwd"])
@@ -370,7 +370,7 @@ def test_a_python_that_lacks_what_is_needed_fails_the_task_and_a_killed_applicat
     worker.create("bare", config)
     worker.await_states("bare", ["RUNNING", "FAILED"], TIMEOUT_S)
     trace = worker.status("bare")["tasks"][0]["trace"]
-    assert "ModuleNotFoundError: No module named 'pyarrow'" in trace  # the first that is imported
+    assert "ModuleNotFoundError: No module named 'pyarrow'" in trace  # the first import
     assert str(bare_python) in trace
     assert "spark.archives" in trace
     assert topics.count(topic) == 0

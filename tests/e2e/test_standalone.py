@@ -1,4 +1,4 @@
-"""A worker that works alone, as users see it: connectors from files, offsets in a file."""
+"""A standalone worker, as users see it: connectors from files, offsets in a file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.testing.waiting import wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 LINES = "".join(f"line {number}\n" for number in range(1_000))
-WAIT_S = 240.0  # for anything; a busy machine may take a minute for Spark to start
+WAIT_S = 240.0  # for every wait; a busy machine may take a minute for Spark to start
 
 pytestmark = pytest.mark.timeout(1200)
 SECRET = "hush-hush-7f3a"
 
 
 class Alone:
-    """A standalone worker, its folder, and how its connectors are described."""
+    """A standalone worker, its folder and its connector files."""
 
     def __init__(self, folder: Path, bootstrap: str, **settings: str) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class Alone:
         self.worker = WorkerProcess(folder, props, command=self._command)
 
     def _command(self, file: Path) -> list[str]:
-        # A process takes its command when it is made; the files are known when it starts.
+        # `WorkerProcess` needs the command before the connector files are known.
         penstock = f"PYTHONPATH='{self.folder}' exec '{sys.executable}' -m penstock standalone"
         return ["sh", "-c", f'{penstock} "$0" $(cat files)', str(file)]
 
@@ -54,7 +54,7 @@ class Alone:
         return self.worker.start()
 
     def describe(self, name: str, config: Mapping[str, str]) -> Path:
-        """A connector file of properties."""
+        """Writes a connector's properties file."""
         file = self.folder / f"{name}.properties"
         file.write_bytes(render_properties({"name": name, **config}))
         return file
@@ -65,12 +65,12 @@ class Alone:
         return file
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """Status and body of an answer."""
+        """The status and body of an answer."""
         answer = self.worker.request(method, path, body)
         return answer.status_code, answer.json() if answer.content else None
 
     def stored(self) -> dict[str, str | None]:
-        """What the offset file holds, as text."""
+        """The offset file's content, as text."""
         return {
             (key or b"").decode(): None if value is None else value.decode()
             for key, value in read(self.offsets).items()
@@ -87,7 +87,7 @@ def sink(file: Path | str, topic: str) -> dict[str, str]:
 
 @pytest.fixture
 def alone(tmp_path: Path, broker: Broker) -> Iterator[Alone]:
-    """A worker of the test's own, not started yet."""
+    """A worker only for this test, not started yet."""
     made = Alone(tmp_path, broker.bootstrap)
     yield made
     made.worker.close()
@@ -113,7 +113,7 @@ class Vault(ConfigProvider):
 
 
 def install_vault(folder: Path) -> None:
-    """A package in `folder` with a config provider whose secrets hold for a second."""
+    """Installs a package with a config provider, whose secrets expire after a second."""
     (folder / "vault.py").write_text(VAULT)
     package = folder / "vault-1.dist-info"
     package.mkdir()
@@ -123,7 +123,7 @@ def install_vault(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def running(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    """A worker that runs without connectors, and may read secrets in files in its folder."""
+    """A running worker without connectors that may read secrets from files in its folder."""
     folder = tmp_path_factory.mktemp("standalone")
     install_vault(folder)
     made = Alone(
@@ -162,7 +162,7 @@ def test_connectors_from_files_run_and_go_on_where_they_stopped(
     assert sorted(it.ask("GET", "/connectors")[1]) == sorted([src, snk, "idle"])
     assert it.ask("GET", "/")[1]["kafka_cluster_id"]
 
-    # A connector that begins paused has no tasks yet; it gets them when it is resumed.
+    # A connector that is created paused gets its tasks when it is resumed.
     worker.await_states(snk, ["PAUSED"], WAIT_S)
     assert it.ask("PUT", f"/connectors/{snk}/resume")[0] == 202
     worker.await_states(snk, ["RUNNING", "RUNNING"], WAIT_S)
@@ -170,7 +170,7 @@ def test_connectors_from_files_run_and_go_on_where_they_stopped(
     wait_until(lambda: taken.exists() and taken.read_text() == LINES, WAIT_S, "all lines")
     position = json.dumps({"position": len(LINES)}, separators=(",", ":"))
     wait_until(lambda: it.stored().get(key) == position, WAIT_S, "the position in the file")
-    assert it.stored()["of nobody"] == "x"  # what is not understood is kept
+    assert it.stored()["of nobody"] == "x"  # unknown entries are kept
 
     assert worker.stop() == 0
     given.write_text(LINES + "one more\n")
@@ -189,9 +189,9 @@ def test_rest_is_that_of_a_standalone_worker(
     it = running
     topic, name = unique("lines"), unique("src")
     topics.create(topic)
-    given = tmp_path / "in.txt"  # written later: what is cut off by a restart comes twice
+    given = tmp_path / "in.txt"  # written after the restart, which might repeat lines
 
-    # A connector is configured when it has started: the answer has its tasks.
+    # The worker answers after the connector has started, so the answer has its tasks.
     config = {"name": name, **source(given, topic)}
     task = {"connector": name, "task": 0}
     info = {"name": name, "config": config, "tasks": [task], "type": "source"}
@@ -233,7 +233,7 @@ def test_rest_is_that_of_a_standalone_worker(
     given.write_text("one\ntwo\n")
     wait_until(lambda: topics.values(topic) == [b"one", b"two"], WAIT_S, "both lines")
 
-    # Offsets are read, changed and reset, and are in the file at once.
+    # Offsets are read and changed; the file has them at once.
     pair = {"partition": {"filename": str(given)}, "offset": {"position": 8}}
     known = 200, {"offsets": [pair]}
     wait_until(lambda: it.ask("GET", f"/connectors/{name}/offsets") == known, WAIT_S, "offsets")
@@ -294,7 +294,7 @@ def test_a_secret_that_expires_is_asked_for_again(
     wait_until(lambda: topics.values(first) == [b"one"], WAIT_S, "the line")
     vault.write_text(json.dumps({"topic": second}))
     with given.open("a") as out:
-        # Whatever was on its way may still go to the first topic; at last it is the second's turn.
+        # Lines in flight may still go to the first topic; later ones go to the second.
         def written() -> bool:
             out.write("more\n")
             out.flush()
@@ -331,7 +331,7 @@ def test_secrets_come_from_files_and_stay_there(
     assert infos["error_count"] == 0
     assert SECRET not in json.dumps(infos)
 
-    # A restart looks again; what cannot be read fails the connector, and says so.
+    # A restart reads the secrets again; if it cannot, the connector fails with the reason.
     other = unique("other")
     topics.create(other)
     secrets.write_text(f"file={given}\ntopic={other}\n")
@@ -355,7 +355,7 @@ def test_secrets_come_from_files_and_stay_there(
     assert f"Could not read properties from file {secrets}" in trace
     assert it.ask("PUT", f"/connectors/{name}/config", raw)[0] == 500
 
-    # And one that says what it is given says it without the secret.
+    # A failure that quotes the configuration hides the secret.
     secrets.write_text(f"file={tmp_path / SECRET / 'no' / 'where'}\ntopic={topic}\n")
     sunk = sink(f"${{file:{secrets}:file}}", topic)
     name = unique("snk")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def run(*words: str, folder: Path) -> str:
-    """What a Python program says; it has to succeed."""
+    """Returns what a Python program prints; it must succeed."""
     done = subprocess.run(
         [sys.executable, "-m", *words],
         capture_output=True,

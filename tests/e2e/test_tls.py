@@ -1,4 +1,4 @@
-"""Two workers that speak https and nothing else, each asking the other for its certificate."""
+"""Two workers that speak only https, and require each other's certificates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def client(authority: Authority, folder: Path) -> ssl.SSLContext:
-    """A client the workers let in."""
+    """A client with a certificate that the workers accept."""
     context = ssl.create_default_context(cadata=authority.pem())
     own = folder / "client.pem"
     own.write_text(authority.issue("client").pem())
@@ -40,7 +40,7 @@ def client(authority: Authority, folder: Path) -> ssl.SSLContext:
 
 
 def secured(authority: Authority, folder: Path, name: str) -> dict[str, str]:
-    """Settings for https with a certificate of the worker's own: one in PEM, the others PKCS12."""
+    """Settings for https with a certificate for the worker: one in PEM, the others in PKCS12."""
     own = authority.issue(name, "127.0.0.1")
     trust = folder / "trust.p12"
     trust.write_bytes(authority.pkcs12("trust-pass"))
@@ -72,7 +72,7 @@ def secured(authority: Authority, folder: Path, name: str) -> dict[str, str]:
 def pair(
     broker: Broker, authority: Authority, client: ssl.SSLContext, folder: Path
 ) -> Iterator[list[WorkerProcess]]:
-    """Two workers of one group, both answering and both in it."""
+    """Two workers that answer and have joined the same group."""
     with contextlib.ExitStack() as stack:
         workers = [
             stack.enter_context(
@@ -100,7 +100,7 @@ def test_what_the_follower_is_asked_is_done_by_the_leader(
     pair: list[WorkerProcess], tmp_path: Path
 ) -> None:
     """Only the leader writes: of two requests to two workers one is forwarded, and the follower
-    hands the leader the tasks of the connector that it is given."""
+    sends the leader the task configurations of its connector."""
     names = ["asked-first", "asked-second"]
     for worker, name in zip(pair, names, strict=True):
         config = {

@@ -1,5 +1,5 @@
-"""docs/troubleshooting.md: each failure on the page is provoked, and its line there is the one that
-an operator sees. A failed task is one marked ERROR in the log; a healthy worker warns of nothing.
+"""docs/troubleshooting.md: each failure on the page is provoked, and operators see the line that
+the page shows. A failed task is marked ERROR in the log; a healthy worker logs no warnings.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def check(heading: str, seen: str) -> None:
     )
 
 
-# What a worker says that does not start: the settings it has beyond those of one that would.
+# Workers that fail to start: how their settings differ from those of a worker that starts.
 WORKERS: Final[Mapping[str, Mapping[str, str]]] = {
     "No broker answers": {"bootstrap.servers": "127.0.0.1:@free@"},
     "A setting of the worker is missing": {"group.id": ""},
@@ -113,7 +113,7 @@ SOURCE: Final = {"connector.class": "FileStreamSource", "topic": "@topic@", "fil
 JDBC: Final = {"topics": "@topic@", "connection.url": "jdbc:sqlite:@dir@/db"}
 JDBC_SINK: Final = {"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector", **JDBC}
 
-# What a worker refuses, when it is asked to create this.
+# Configurations that a worker refuses to create.
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "The connector class is unknown": {**SINK, "connector.class": "com.acme.AcmeSink"},
     "A setting of the connector is missing": {"connector.class": "FileStreamSource", "file": "x"},
@@ -177,7 +177,7 @@ def taken_port() -> Iterator[int]:
 def ended(
     broker: Broker, topics: Topics, taken_port: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[str]]]:
-    """What the workers say that do not start; they run while the other tests do."""
+    """The output of the workers that fail to start; they run while the other tests do."""
 
     def run(heading: str) -> str:
         number = list(WORKERS).index(heading)
@@ -231,7 +231,7 @@ def worker(
 
 @pytest.fixture(scope="module")
 def words(topics: Topics, cluster: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What stands for the placeholders in configurations."""
+    """The values of the placeholders in configurations."""
     rows = {
         "@topic@": b"no JSON, no Avro, no number",
         "@json@": b'{"a": 1}',
@@ -246,7 +246,7 @@ def words(topics: Topics, cluster: str, tmp_path_factory: pytest.TempPathFactory
 
 
 def filled(config: Mapping[str, str], words: Mapping[str, str]) -> dict[str, str]:
-    """The configuration with words instead of placeholders."""
+    """The configuration with values instead of placeholders."""
     found = dict(config)
     for word, own in words.items():
         found = {name: text.replace(word, own) for name, text in found.items()}

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, done as it stands there; and the example of docs/plugins.md."""
+"""The steps of docs/tutorial.md, and the example of docs/plugins.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BIN: Final = str(Path(sys.executable).parent)
 
 
 def run(text: str, folder: Path, **variables: str) -> str:
-    """What shell commands print; all of them have to succeed."""
+    """Returns what shell commands print; all of them must succeed."""
     path = os.pathsep.join([BIN, os.environ["PATH"]])
     quick = {"PYTEST_ADDOPTS": "-p no:schemathesis"}  # it takes a second to import
     done = subprocess.run(
@@ -50,7 +50,7 @@ def run(text: str, folder: Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project, with every file that the page shows as it shows it."""
+    """The project, with every file as the page shows it."""
     folder = tmp_path_factory.mktemp("tutorial")
     run("penstock plugins new notes --example", folder)
     for name, text in FILES.items():
@@ -128,5 +128,5 @@ def rows(database: Path) -> list[tuple[str, str]]:
     with closing(sqlite3.connect(database)) as opened:
         try:
             return opened.execute("SELECT * FROM notes").fetchall()
-        except sqlite3.OperationalError:  # there is no table yet
+        except sqlite3.OperationalError:  # the table does not exist yet
             return []

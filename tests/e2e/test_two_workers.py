@@ -17,7 +17,7 @@ from penstock.testing.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def pair(make_worker: Callable[..., WorkerProcess]) -> list[WorkerProcess]:
-    """Two workers of one group, both answering."""
+    """Two workers of one group that both answer."""
     settings = {
         "scheduled_rebalance_max_delay_ms": "0",
         "session_timeout_ms": "6000",
@@ -50,7 +50,7 @@ def test_they_are_one_cluster(pair: list[WorkerProcess], topics: Topics, tmp_pat
     names = ["first", "second", "third"]
     for name in names:
         (tmp_path / name).write_text(f"{name}\n")
-    # Only the leader writes; of these, sent to both, one at least was forwarded to it.
+    # Only the leader writes, so a follower forwards at least one of these requests.
     for worker, name in zip([*pair, pair[0]], names, strict=True):
         topic = topics.create(f"pair-{name}")
         config = source_of(tmp_path / name, topic)

@@ -1,4 +1,4 @@
-"""A worker of the version before and one of this version in one group, either as the leader."""
+"""A worker of the previous version and one of this version in one group; each leads once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.testing.topics import Topics
 from .flowing import ITEMS, PARTITIONS, Stream
 
 BEFORE: Final = "30fbb54f5183134e03db9f13aace2e14ab1bcc4e"
-"""The version before, as a commit; every release names the one before it."""
+"""The commit of the previous version; every release updates it."""
 
 ROOT: Final = Path(__file__).parents[2]
 START_S: Final = 120.0
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source folder of the version before."""
+    """The source folder of the previous version."""
     archive = subprocess.run(
         ["git", "archive", "--format=tar", BEFORE, "src"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The wheel, installed where the repository is not: its commands run a worker and a pipeline."""
+"""The wheel, installed outside the repository: its commands run a worker and a pipeline."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from penstock.testing.processes import STOP_S, worker_settings
 from penstock.testing.waiting import wait_until
 
 REPOSITORY: Final = Path(__file__).parents[2]
-SITE: Final = Path(psutil.__file__).parents[1]  # where the packages are that penstock needs
+SITE: Final = Path(psutil.__file__).parents[1]  # the folder of the packages that penstock requires
 COMMIT_TIME: Final = "1767225600"
 LINES: Final = [f"line {number}" for number in range(1000)]
 
 
 def ended(*command: object, cwd: Path, env: Mapping[str, str] | None = None) -> str:
-    """What a command prints; it has to end with 0."""
+    """Returns what a command prints; it must exit with 0."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -45,7 +45,7 @@ def ended(*command: object, cwd: Path, env: Mapping[str, str] | None = None) -> 
 
 
 def built(folder: Path) -> Path:
-    """The wheel of this repository, built from a copy of what belongs in it."""
+    """The wheel of this repository, built without an index and without dependencies."""
     ended(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"),
         *("--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, REPOSITORY),
@@ -58,7 +58,7 @@ def built(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with the wheel and, by a path file, the packages that it requires."""
+    """An environment with the wheel and, through a path file, its required packages."""
 
     folder: Path
     wheel: Path
@@ -68,7 +68,7 @@ class Installed:
         return self.folder / "bin" / "penstock"
 
     def environ(self, home: Path, **more: str) -> dict[str, str]:
-        """The environment of a user who has nothing but that."""
+        """The variables of a user who has nothing else installed."""
         dropped = ("PYTHON", "PENSTOCK_", "CONNECT_", "KAFKA_", "VIRTUAL_ENV")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(dropped)}
         return {**kept, "HOME": str(home), "PENSTOCK_CONFIG": os.devnull, **more}
@@ -110,7 +110,7 @@ def test_the_command_is_the_wheels(installed: Installed, tmp_path: Path) -> None
 
 @pytest.fixture
 def manager() -> Iterator[socket.socket]:
-    """Where a service manager listens."""
+    """The socket of a service manager."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0penstock-wheel-{os.getpid()}")
         listening.settimeout(100)
@@ -121,8 +121,8 @@ def manager() -> Iterator[socket.socket]:
 def worker(
     installed: Installed, broker: Broker, tmp_path: Path, manager: socket.socket
 ) -> Iterator[tuple[psutil.Popen, dict[str, str]]]:
-    """A worker of the wheel, without a penstock home: its jars are in a folder of their own. The
-    service manager's socket is that of `manager`."""
+    """A worker of the wheel, without a penstock home: its jars are in a separate folder. It
+    notifies the service manager's socket `manager`."""
     given = {"PENSTOCK_HOME": os.environ["PENSTOCK_HOME"]}
     env = installed.environ(tmp_path, **given)
     ended(installed.program, "jars", "spark", "--to", tmp_path / "jars", cwd=tmp_path, env=env)

@@ -21,17 +21,17 @@ from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-WIDTH: Final = 64  # bytes of a line, its end included
+WIDTH: Final = 64  # bytes of a line, including its end
 KILLED: Final = 2_200_000  # lines: four batches of the source, two or more of the sink
-BETWEEN_COMMITS: Final = 1_000_000  # lines: as many as it writes in a second
+BETWEEN_COMMITS: Final = 1_000_000  # lines that it writes in a second
 STOPPED: Final = 2_200_000
-GRACE_S: Final = 5.0  # task.shutdown.graceful.timeout.ms, as it is by default
+GRACE_S: Final = 5.0  # the default of task.shutdown.graceful.timeout.ms
 TIMEOUT_S: Final = 200
 
 
 @dataclass
 class Pipe:
-    """A source and a sink connector with a topic between them, and what has come through."""
+    """A source and a sink connector with a topic between them, and their progress."""
 
     name: str
     folder: Path
@@ -58,7 +58,7 @@ class Pipe:
         text.tofile(self.source)
 
     def create(self, worker: WorkerProcess) -> None:
-        """Both connectors; the file is there and large when they start."""
+        """Creates both connectors; the file is already large when they start."""
         self.topics.create(self.topic)
         file = {"tasks.max": "1", "file": str(self.target), "topics": self.topic}
         worker.create(f"{self.name}-snk", {"connector.class": "FileStreamSink", **file})
@@ -71,7 +71,7 @@ class Pipe:
         return self.target.stat().st_size // WIDTH if self.target.exists() else 0
 
     def position(self) -> int:
-        """Bytes of the source that are stored as done."""
+        """The source's committed position, in bytes."""
         key = f'["{self.name}-src",{{"filename":"{self.source}"}}]'.encode()
         value = self.topics.latest(f"{self.cluster}-offset").get(key)
         return int(orjson.loads(value)["position"]) if value else 0
@@ -87,7 +87,7 @@ class Pipe:
         )
 
     def numbers(self) -> np.ndarray[Any, Any]:
-        """The numbers of the lines in the target, in its order; every line is checked."""
+        """The numbers of the lines in the target, in its order; checks every line."""
         sent = np.fromfile(self.source, f"S{WIDTH}")
         got = np.fromfile(self.target, f"S{WIDTH}")
         assert self.target.stat().st_size % WIDTH == 0, "a line was torn"
@@ -110,7 +110,7 @@ def pipe(
     cluster: str,
     tmp_path: Path,
 ) -> Iterator[Pipe]:
-    """A pipe that is in the middle of its file; gone afterwards."""
+    """A pipe in the middle of its file; deleted after the test."""
     name, lines = request.param
     pipe = Pipe(name, tmp_path, topics, cluster)
     pipe.write(lines)

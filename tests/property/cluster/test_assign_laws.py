@@ -1,4 +1,4 @@
-"""Laws of assignment, over groups whose members and configuration change between rounds."""
+"""Laws of assignment, over groups whose members and configuration change between rebalances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ delays = st.sampled_from([0, 1_000, 300_000])
 
 @dataclass(frozen=True)
 class Step:
-    """What the group is before a round, and how long after the last one it takes place."""
+    """The group before a rebalance, and the time since the last one."""
 
     configuration: dict[str, int]
     members: frozenset[str]
@@ -50,7 +50,7 @@ def configured(configuration: dict[str, int]) -> Work:
 
 @dataclass
 class Group:
-    """Obedient members and a leader; a member that goes away comes back with nothing."""
+    """Obedient members and a leader; a member that leaves rejoins without an assignment."""
 
     max_delay_ms: int
     memory: Memory = field(default_factory=Memory)
@@ -81,7 +81,7 @@ class Group:
         self.generation += 1
         given_out = Counter(item for share in shares.values() for item in items(share.additions))
         assert all(count == 1 for count in given_out.values())
-        assert not given_out.keys() & running.keys()  # nothing is given before it is given up
+        assert not given_out.keys() & running.keys()  # nothing is assigned before it is revoked
         assert given_out.keys() <= set(items(self.wanted))
         assert 0 <= delay_ms <= self.max_delay_ms
         for name, share in shares.items():
@@ -89,7 +89,7 @@ class Group:
         return shares, delay_ms
 
     def settle(self) -> None:
-        """Rounds as the workers' rules ask for them: after revocations, and when a delay ends."""
+        """Rebalances as workers request them: after revocations, and when a delay ends."""
         for _ in range(30):
             shares, delay_ms = self.round()
             if delay_ms:

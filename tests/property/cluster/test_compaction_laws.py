@@ -1,4 +1,4 @@
-"""Laws of reading a compacted config topic, which says less than what was written to it."""
+"""Laws of reading a compacted config topic, which misses some of the written records."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_worker_that_was_there_before_goes_on_reading_after_compaction(
     position = min(start, len(topic))
     before = [(at, decode_config(key, value)) for at, key, value in topic.read(0, position)]
     state, _ = fold_all(ClusterState(), before)
-    topic.compact(len(topic), position)  # tombstones it has not read yet stay
+    topic.compact(len(topic), position)  # compaction keeps the tombstones that it has not read yet
     after = topic.read(position, len(topic))
     state, _ = fold_all(state, [(at, decode_config(key, value)) for at, key, value in after])
     assert state.offset == topic.offset

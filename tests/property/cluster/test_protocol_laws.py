@@ -25,7 +25,7 @@ offsets = st.integers(-1, 2**63 - 1)
 
 
 def grouped(pairs: list[tuple[str, list[int]]]) -> Work:
-    """Work in the order in which it is read: one group of tasks per connector."""
+    """Work in the order of decoding: one group of tasks per connector."""
     return Work(
         tuple(name for name, numbers in pairs if -1 in numbers),
         tuple(TaskId(name, number) for name, numbers in pairs for number in numbers if number >= 0),
@@ -37,7 +37,7 @@ pairs = st.lists(
     max_size=4,
     unique_by=lambda pair: pair[0],
 )
-# Connectors that are themselves assigned are written before those with tasks only.
+# Assigned connectors are encoded before those of which only tasks are assigned.
 works = pairs.map(lambda p: sorted(p, key=lambda pair: -1 not in pair[1])).map(grouped)
 assignments = st.builds(
     Assignment, names, names, offsets, works, works, st.integers(0, 2**31 - 1), st.integers(0, 1)

@@ -1,4 +1,4 @@
-"""Files are a function of the records: whoever starts again at a cut makes the same ones."""
+"""Files are a function of the records: restarting at a cut produces the same files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ sizes = st.lists(st.integers(1, 25), min_size=1)
 
 @dataclass
 class Outcome:
-    """What is visible: complete files by name, and the cuts that completed them."""
+    """The visible result: complete files by name, and the cuts that completed them."""
 
     files: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Outcome:
 
 
 def written(rules: Rules, records: Sequence[Record], sizes: Sequence[int]) -> Outcome:
-    """What becomes of records that come in batches of these sizes."""
+    """The outcome of records that arrive in batches of these sizes."""
     outcome, span = Outcome(), EMPTY
     pending: dict[tuple[str, int], list[int]] = {}
     start, turn = 0, 0
@@ -131,7 +131,7 @@ def test_every_record_is_in_one_file_in_order_or_refused(
         assert offsets == sorted(offsets)
         assert offsets[0] == start
     assert outcome.cuts == sorted(outcome.cuts)
-    # What is complete is what is before the last cut.
+    # Complete files contain exactly the records before the last cut.
     complete = sorted(offset for offsets in outcome.files.values() for offset in offsets)
     last = outcome.cuts[-1] if outcome.cuts else 0
     assert complete == sorted(offset for offset in outcome.written if offset < last)

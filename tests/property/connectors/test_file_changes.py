@@ -1,4 +1,4 @@
-"""Laws of files that are monitored: what is sent of them, whatever happens to them."""
+"""Laws of monitored files: what a source sends of them, however they change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sha(data: bytes) -> str:
 def sent(
     mode: Mode, before: Known | None, seen: FileState, content: bytes
 ) -> tuple[bytes | None, str]:
-    """What a reader sends of a file that is `content` now, and its hash."""
+    """The bytes that a reader sends of a file with this content, and the file's hash."""
     step = look(mode, before, seen)
     if step is None:
         return None, before.hash if before else ""

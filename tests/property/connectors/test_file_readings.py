@@ -1,4 +1,4 @@
-"""Laws of formats: what is written is read, from any place on."""
+"""Laws of formats: written values can be read, from any position on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class File(io.BytesIO):
 
 @st.composite
 def rows(draw: st.DrawFn) -> tuple[Schema, list[Value]]:
-    """Structs with names that all formats know, and some values."""
+    """A struct schema with names that all formats accept, and some values."""
     parts = draw(st.dictionaries(NAMES, TYPED, min_size=1, max_size=4))
     schema = distinct(struct({name: renamed(of) for name, (of, _) in parts.items()}))
     each = st.fixed_dictionaries(
@@ -70,7 +70,7 @@ def flat_rows(draw: st.DrawFn) -> tuple[Schema, list[Value]]:
 
 
 def renamed(schema: Schema) -> Schema:
-    """With names of fields that Avro knows, and without structs that have none."""
+    """The schema with field names that Avro accepts, and without structs that have no fields."""
     fields = {f"f{at}": renamed(field.schema) for at, field in enumerate(schema.fields)}
     if schema.type is Type.STRUCT and not fields:
         fields = {"f": STRING.as_optional()}
@@ -106,7 +106,7 @@ def shaped(schema: Schema | None, value: Value) -> Value:
 
 
 def distinct(schema: Schema, numbers: Any = None) -> Schema:
-    """With a name of its own for each struct inside, which Avro needs."""
+    """The schema with a unique name for each struct, as Avro requires."""
     numbers = iter(range(1000)) if numbers is None else numbers
     fields = {field.name: distinct(field.schema, numbers) for field in schema.fields}
     name = schema.name
@@ -125,7 +125,7 @@ def distinct(schema: Schema, numbers: Any = None) -> Schema:
 
 
 def written(format: Format, schema: Schema | None, values: list[Value]) -> bytes | None:
-    """A file; None if the format cannot hold a value."""
+    """The bytes of a file; None if the format cannot represent a value."""
     out = io.BytesIO()
     encoder = format.open(schema, out, "a name")
     encoded = encoder.encode(Column.of(values, schema))
@@ -190,7 +190,7 @@ def test_parquet(typed: tuple[Schema, list[Value]], max_bytes: int) -> None:
 
 
 def _in_ns(value: Value) -> bool:
-    """Whether Arrow can read it from ORC files, as ns in 64 bits."""
+    """Whether Arrow can read the value from ORC files, as ns in 64 bits."""
     return not isinstance(value, datetime) or 1678 <= value.year <= 2261
 
 
@@ -252,7 +252,7 @@ def test_csv(typed: tuple[Schema, list[Value]], header: bool, max_bytes: int) ->
     schema, values = typed
     format = Csv(header=header)
     if len(schema.fields) == 1 and schema.fields[0].schema.type in (Type.STRING, Type.BYTES):
-        # Nothing would be an empty line, so it is an empty text.
+        # A null alone in a row would be an empty line, so it is written as an empty string.
         values = [row for row in values if None not in row.values()]
     data = written(format, schema, values)
     assert data is not None
@@ -299,7 +299,7 @@ def test_raw_bytes(pieces: list[bytes], separator: bytes, max_bytes: int, cut: f
 def check_places(
     its: Reading, data: bytes, values: list[Value], positions: list[Position], cut: float
 ) -> None:
-    """Reading goes on at each place, and two ranges have each record once."""
+    """Checks that reading resumes at each position, and that two ranges have each record once."""
     for at in positions:
         assert read(its, data, at)[0] == values[at.record :]
         assert read(its, data, Position(at.record, None))[0] == values[at.record :]
@@ -319,7 +319,7 @@ CELLS = st.sampled_from(["a", "", '"', '""', "\n", ",", "\r\n", "ü", '"a"', ' "
 def test_any_csv_is_read_the_same_in_any_pieces(
     text: str, newlines: bool, sizes: tuple[int, int]
 ) -> None:
-    """Also where its quotes are anywhere."""
+    """Quotes may be anywhere."""
     dialect = Dialect(newlines=newlines)
     its = reading(Csv(), "Csv", csv_header=False, csv_names=("a", "b"), csv_dialect=dialect)
 
@@ -338,7 +338,7 @@ def test_any_csv_is_read_the_same_in_any_pieces(
 
 
 def has_pairs(schema: Schema | None) -> bool:
-    """Whether there are maps whose keys are no texts, which Avro's schema says otherwise."""
+    """Whether there are maps with keys that are not strings, whose Avro schema differs."""
     if schema is None:
         return False
     inside = (schema.key_schema, schema.value_schema, *(each.schema for each in schema.fields))

@@ -1,4 +1,4 @@
-"""Laws of JSON read into fields: never another value than one by one."""
+"""Laws of JSON read into fields: always the same values as one by one."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from penstock.errors import DataError
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
-# Every ms that Python has a year for.
+# Every ms of the years that Python supports.
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(  # noqa: DTZ001
     lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000, tzinfo=UTC)
 )
@@ -83,7 +83,7 @@ TYPED = st.recursive(_leaves(), _around, max_leaves=6)
 
 @st.composite
 def columns(draw: st.DrawFn) -> Column:
-    """A column of a few runs, each of its own schema."""
+    """A column of a few runs, each with its own schema."""
     values: list[Value] = []
     schemas: list[Schema | None] = []
     for schema, strategy in draw(st.lists(TYPED, min_size=1, max_size=3)):
@@ -222,13 +222,13 @@ def test_a_bad_value_never_costs_its_neighbours(column: Column, at: int) -> None
 
 
 ODD: st.SearchStrategy[Value] = st.sampled_from([None, True, 1, "text", "\ud800", b"", [], {}])
-"""What may be in a field whatever its schema says."""
+"""Values that a field of any schema may contain."""
 ODD_FLOATS: st.SearchStrategy[Value] = st.sampled_from([1e308, float("nan"), float("-inf")])
 ODD_INTEGERS: st.SearchStrategy[Value] = st.sampled_from([200, -(2**15), 2**31, 2**63, True])
 
 
 def nearly(of: Schema, values: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
-    """Values of a schema, and some that are its class's but none of its values."""
+    """Values of a schema, and invalid ones, some of them of the same Python class."""
     if of.type in INT_BITS:
         return values | ODD_INTEGERS
     return values | (ODD_FLOATS if of.type is s.Type.FLOAT64 else ODD)
@@ -236,7 +236,7 @@ def nearly(of: Schema, values: st.SearchStrategy[Value]) -> st.SearchStrategy[Va
 
 @st.composite
 def structs(draw: st.DrawFn) -> tuple[Schema, list[Value]]:
-    """A schema of structs, and some that it may describe, or nearly."""
+    """A struct schema, with valid and nearly valid values."""
     parts = draw(st.dictionaries(TEXT, _leaves(), min_size=1, max_size=4))
     fields = {
         name: of.as_optional() if draw(st.booleans()) else of for name, (of, _) in parts.items()
@@ -292,7 +292,7 @@ JSON_NODES: st.SearchStrategy[Value] = st.recursive(
 def test_a_payload_reads_the_same_however_its_message_is_laid_out(
     typed: Typed, payloads: list[Value]
 ) -> None:
-    """The quick way and the exact way agree, on payloads that are none of the schema's too."""
+    """The quick and the exact way agree, also on payloads that do not match the schema."""
     (cell,) = write(json_converter(), Column.of([None], typed[0].as_optional()))
     assert cell is not None
     schema = json.loads(cell)["schema"]

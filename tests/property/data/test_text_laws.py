@@ -1,4 +1,4 @@
-"""Laws of `text`: many at a time are as each by itself."""
+"""Laws of `text`: a batch has the same texts as its values one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = (
     | st.floats()
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 )
-NAMES = st.sampled_from(["a", "b", "Aa", "BB", "AaAa", "BBBB", "%", "id"])  # some of one bucket
+NAMES = st.sampled_from(["a", "b", "Aa", "BB", "AaAa", "BBBB", "%", "id"])  # some share a bucket
 ORDERS = st.permutations(["a", "b", "Aa", "BB"])
 
 

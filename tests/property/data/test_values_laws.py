@@ -20,7 +20,7 @@ LEAVES: list[tuple[Schema, st.SearchStrategy[Value]]] = [
     *((Schema(type), st.integers(*int_range(type))) for type in INT_BITS),
 ]
 SCALARS: st.SearchStrategy[Value] = st.booleans() | st.integers(-(2**63), 2**63 - 1) | PLAIN
-BLANK = "".join(map(chr, range(0x21)))  # to Java's `trim`
+BLANK = "".join(map(chr, range(0x21)))  # for Java's `trim`
 NOISE = st.text('0123456789+-.eE:,[]{}"\\ TZntrulfas\ufffdü😀١', max_size=24)
 
 
@@ -29,7 +29,7 @@ NOISE = st.text('0123456789+-.eE:,[]{}"\\ TZntrulfas\ufffdü😀١', max_size=24
 def test_every_text_is_something(text: str) -> None:
     schema, value = parse(text)
     if schema == s.STRING:
-        # As in Kafka Connect, of what begins with a blank only that may be left.
+        # As in Kafka Connect, a text that begins with blanks may be reduced to them.
         assert value == text or (text.startswith(value) and not value.strip(BLANK))
     written = to_text(schema, value)
     assert (written is None) == (value is None)

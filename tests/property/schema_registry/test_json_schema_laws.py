@@ -23,7 +23,7 @@ from penstock.schema_registry.json_schema_read import Document, connect_schema
 from penstock.schema_registry.json_schema_write import json_schema
 from penstock.schema_registry.transport import MockTransport
 
-# The first message of a schema takes as long as compiling it does.
+# The first message of a schema is slow: it compiles the schema.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(  # noqa: DTZ001
     lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000, tzinfo=UTC)
@@ -46,7 +46,7 @@ LEAVES: list[Typed] = [
         st.integers(-(10**40), 10**40).map(lambda unscaled: unscaled_to_decimal(unscaled, 3)),
     ),
 ]
-# Of different JSON types: then the value says which one it is.
+# Of different JSON types, so that the value identifies its alternative.
 ALTERNATIVES: list[Typed] = [
     (s.STRING, TEXT),
     (s.BOOLEAN, st.booleans()),
@@ -145,7 +145,7 @@ def test_schemas_read_as_they_were_written(typed: Typed) -> None:
 
 @given(column=columns())
 def test_what_is_written_is_valid(column: Column) -> None:
-    # Decimals are written as texts under a schema that says number, by default and in the JVM.
+    # By default, and in the JVM, decimals are strings although the schema says number.
     cells = write(converter(decimal_format="NUMERIC"), column)
     schema = column.runs[0].schema
     assert schema is not None
@@ -167,7 +167,7 @@ def test_a_bad_message_never_costs_its_neighbours(
     failed: Failed = {}
     mixed = [*cells[:cut], bad, *cells[cut:]]
     back = of.to_connect(["t"] * len(mixed), mixed, failed)
-    # Without any bytes after the id a message holds nothing, which is no error.
+    # A message without bytes after the id is null, not an error.
     assert failed.keys() == (set() if bad == b"\0\0\0\0\1" else {cut})
     assert all(isinstance(error, DataError) for error in failed.values())
     assert back.values == [*column.values[:cut], None, *column.values[cut:]]
@@ -208,7 +208,7 @@ def test_no_json_schema_makes_a_converter_raise(node: Any) -> None:
     try:
         way.request("POST", "/subjects/t-value/versions", {}, body)
     except DataError:
-        return  # the registry takes only objects and booleans
+        return  # the registry accepts only objects and booleans
     failed: Failed = {}
     of.to_connect(["t"], [b"\0\0\0\0\1null"], failed)
     for error in failed.values():

@@ -30,7 +30,7 @@ from penstock.schema_registry.protobuf_names import TYPE, Options
 from penstock.schema_registry.protobuf_schema import message_file
 from penstock.schema_registry.transport import MockTransport
 
-# The first messages of a schema take as long as making their classes does.
+# The first messages of a schema are slow: they generate its classes.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.sampled_from("a b_c class from id self name value key".split())
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(  # noqa: DTZ001
@@ -121,7 +121,7 @@ def test_what_is_written_reads_as_it_was(column: Column, setting: str) -> None:
 
 
 def _with_nothing(schema: Schema, value: Value) -> Value:
-    """The value as it reads when fields that are not set cannot be told from empty ones."""
+    """The value as it is read when unset fields cannot be distinguished from empty ones."""
     if schema.logical is not None or (value is None and schema.type is Type.STRUCT):
         return value
     match schema.type:

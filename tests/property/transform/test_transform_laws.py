@@ -112,7 +112,7 @@ def batch(rows: list[tuple[Schema | None, Value]]) -> Records:
 
 
 def outcome(plugin: Transform | Predicate, records: Records) -> list[str]:
-    """What becomes of each record, as text: floats that are no numbers equal themselves so."""
+    """The result of each record, as text, in which NaN equals itself."""
     failed: Failed = {}
     found: list[Any]
     if isinstance(plugin, Predicate):
