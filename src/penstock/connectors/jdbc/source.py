@@ -96,7 +96,7 @@ def _check_offset(offset: Mapping[str, Primitive]) -> None:
 
 
 def _groups(units: Sequence[Unit], count: int) -> list[Sequence[Unit]]:
-    """Splits the units into consecutive groups; the first ones are one larger if need be."""
+    """Splits the units into consecutive groups; the first ones may be one larger."""
     groups: list[Sequence[Unit]] = []
     start = 0
     for remaining_groups in range(count, 0, -1):

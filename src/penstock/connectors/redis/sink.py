@@ -131,7 +131,7 @@ class JcustenborderRedisSink(_RedisSink):
 
 
 class LensesRedisSink(_RedisSink):
-    """Writes records to Redis as KCQL statements say: JSON by keys, sorted sets, places, streams,
+    """Writes records to Redis by KCQL statements: JSON by keys, sorted sets, places, streams,
     messages of channels."""
 
     plugin = Plugin(

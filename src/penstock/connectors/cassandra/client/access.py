@@ -1,4 +1,4 @@
-"""How a cluster is reached, as a value, and sessions with it."""
+"""How to reach a cluster, as a value, and sessions with it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from penstock.connectors.cassandra.client.errors import CassandraUnavailable, er
 from penstock.connectors.cassandra.client.reactor import connection_class
 
 CASSANDRA: Final = Extra("cassandra", "Cassandra connectors", ("cassandra",))
-"""What the family has to have installed."""
+"""The packages that the family needs."""
 
 _ENCODED: Final = "base64:"
 _CONNECT_S: Final = 5.0
-_PROTOCOL: Final = 5  # what is tried first; older servers have an older one
+_PROTOCOL: Final = 5  # tried first; older servers speak an older version
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a configuration calls the settings that messages name."""
+    """The names of a configuration's settings, for messages."""
 
     points: str
     user: str
@@ -38,11 +38,11 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A cluster, and what its connections are made with. Times in seconds.
+    """A cluster, and the parameters of its connections. Times in seconds.
 
-    `dc`: the data center whose nodes are used; empty: that of the first contact point. `bundle`:
-    a secure connect bundle (Astra), in place of points and TLS. `krb_service`: the service that
-    a ticket of Kerberos is for; empty: no Kerberos.
+    `dc`: the data center whose nodes are used; empty: that of the first contact point. `bundle`: a
+    secure connect bundle (Astra), in place of points and TLS. `krb_service`: the service that the
+    Kerberos ticket is for; empty: no Kerberos.
     """
 
     points: tuple[str, ...]
@@ -72,8 +72,8 @@ class Access:
             close(session)
 
     def session(self, what: str = "Cannot connect to Cassandra") -> Any:
-        """A session of the driver, to be closed with `close`. Raises CassandraUnavailable where
-        no node answers, NotAllowed where the cluster does not accept the user, ConfigInvalid."""
+        """A session of the driver; close it with `close`. Raises CassandraUnavailable if no node
+        answers, NotAllowed if the cluster rejects the user, ConfigInvalid."""
         connections = connection_class(encrypts=self.tls is not None or bool(self.bundle))
         from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
         from cassandra.policies import ExponentialReconnectionPolicy
@@ -123,7 +123,7 @@ class Access:
 
     @property
     def place(self) -> str:
-        """The cluster, as messages call it."""
+        """The cluster's name in messages."""
         if self.bundle:
             return self.names.bundle
         return f"{', '.join(self.points)}, port {self.port}"

@@ -1,4 +1,4 @@
-"""What the errors of a cluster mean: away, busy, or refused."""
+"""What a cluster's errors mean: down, busy, or refused."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from penstock.api import PenstockError, Unavailable
 
 
 class CassandraUnavailable(Unavailable):
-    """The cluster is unreachable, busy or too slow; the call is repeated."""
+    """The cluster is unreachable, busy or too slow; the call is retried."""
 
     code = "cassandra.unavailable"
 
 
 class CassandraRefused(PenstockError):
-    """The cluster refuses a call, whatever the record."""
+    """The cluster refuses a call for any record."""
 
     code = "cassandra.refused"
 
 
 class NotAllowed(CassandraRefused):
-    """The cluster does not accept the user, or does not let the user do that."""
+    """The cluster rejects the user, or denies the user the operation."""
 
     code = "cassandra.not_allowed"
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether an error passes: the same request may succeed later."""
+    """Whether an error is transient: a retry may succeed."""
     import cassandra
     from cassandra import connection, protocol
     from cassandra.cluster import NoHostAvailable
@@ -56,7 +56,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_forbidden(error: BaseException) -> bool:
-    """Whether the cluster does not accept the user, or does not let the user do that."""
+    """Whether the cluster rejects the user, or denies the user the operation."""
     import cassandra
     from cassandra import protocol
     from cassandra.cluster import NoHostAvailable

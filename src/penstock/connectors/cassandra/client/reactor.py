@@ -1,14 +1,14 @@
 """The driver's connections and their event loop.
 
 The driver serves its connections with libev, whose extension is in its wheels for Linux, or with
-Python's asyncore, which ended with Python 3.11; without either it cannot even be imported. Its loop
-on asyncio runs everywhere, but does not encrypt: asyncio refuses sockets of `ssl`. So penstock uses
+Python's asyncore, which ended with Python 3.11; without either it cannot be imported. Its loop on
+asyncio runs everywhere, but does not encrypt: asyncio refuses sockets of `ssl`. So penstock uses
 libev, which costs the least, or else asyncio, on every version of Python, with its own reads and
 writes for encrypted connections.
 
 On either loop, segments are read by `WholeSegments`: with protocol version 5 the driver drops the
 first bytes of a segment if a read ends within its header (PYTHON-1337, seen with 3.30.1), takes the
-next ones for a header, and breaks the connection with "CRC mismatch".
+next bytes for a header, and breaks the connection with "CRC mismatch".
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PAYLOAD_CRC: Final = 4  # bytes, after a segment's payload
 
 
 def connection_class(*, encrypts: bool) -> Any:
-    """The class of the driver's connections. To be called before `cassandra.cluster` is imported
-    anywhere."""
+    """The class of the driver's connections. Call it before anything imports
+    `cassandra.cluster`."""
     try:
         from cassandra.io.libevreactor import LibevConnection
     except Exception:  # the driver's DependencyException, or the extension does not load
@@ -43,8 +43,7 @@ def on_asyncio(*, encrypts: bool) -> Any:
     from cassandra.io.asyncioreactor import AsyncioConnection
 
     if _ASYNCORE not in sys.modules:
-        # Where there is no libev, `cassandra.cluster` looks for a default here, and raises if there
-        # is none.
+        # Without libev, `cassandra.cluster` looks for a default here, and raises if it finds none.
         stand_in = ModuleType(_ASYNCORE)
         stand_in.__dict__["AsyncoreConnection"] = AsyncioConnection
         sys.modules[_ASYNCORE] = stand_in
@@ -52,15 +51,15 @@ def on_asyncio(*, encrypts: bool) -> Any:
 
 
 class WholeSegments:
-    """Mixin of connections: reads a segment when all of it has arrived, and keeps what has arrived
-    of the next one."""
+    """Mixin of connections: reads a segment once it is complete, and keeps the received bytes of
+    the next one."""
 
     _io_buffer: Any
     _segment_codec: Any
 
     def _process_segment_buffer(self) -> None:
-        """Moves the payload of the next segment to the buffer of frames; the driver calls it for
-        as long as it does. A segment that cannot be read breaks the connection."""
+        """Moves the payload of the next segment to the buffer of frames; the driver calls it until
+        it moves none. An unreadable segment breaks the connection."""
         from cassandra.connection import CrcMismatchException
         from cassandra.segment import CrcException
 
@@ -95,7 +94,7 @@ def _encrypting() -> Any:
     from cassandra.io.asyncioreactor import AsyncioConnection
 
     class EncryptingConnection(WholeSegments, AsyncioConnection):  # type: ignore[misc] # Any: see the import
-        """A connection whose socket is one of `ssl`."""
+        """A connection with a socket of `ssl`."""
 
         async def handle_write(self) -> None:
             try:

@@ -102,7 +102,7 @@ def ranges(count: int) -> list[tuple[int, int]]:
 
 
 def parts_of(partitions: int | None) -> int:
-    """The number of ranges for a table with about so many partitions; None: unknown."""
+    """The number of ranges for a table, by its estimated partitions; None: unknown."""
     if partitions is None:
         return _MOST_PARTS
     return max(1, min(_MOST_PARTS, partitions // 1_000))

@@ -213,7 +213,7 @@ class CassandraReader(SourceReader):
         table.pages = self._pages(self._statement(table), bounds)
 
     def _read_on(self, table: _Table) -> None:
-        """Reads on in a slice: to its end, so that it can be sorted, unless it is too large."""
+        """Continues a slice: to its end, so that it can be sorted, unless it is too large."""
         assert table.pages is not None
         most = 1 if table.plan.mode is Mode.TOKEN else _MOST_SORTED
         rows = table.carried
@@ -224,7 +224,7 @@ class CassandraReader(SourceReader):
             if len(rows) > most:
                 break
         ended = table.pages.ended
-        # The last row waits for the row after it: only then its offset is known.
+        # Hold back the last row: its offset depends on the row after it.
         table.carried = [] if ended or not rows else [rows.pop()]
         if rows:
             take = self._take_tokens if table.plan.mode is Mode.TOKEN else self._take_times

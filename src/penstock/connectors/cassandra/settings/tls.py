@@ -21,9 +21,9 @@ _INLINE: Final = ("ssl.keystore.key", "ssl.keystore.certificate.chain")
 
 
 def tls_context(props: Mapping[str, str], names: Mapping[str, str]) -> ssl.SSLContext:
-    """The context of a configuration. `names`: Java's name of a setting to the configuration's;
-    `ssl.keystore.key` and `ssl.keystore.certificate.chain` are files. Raises ConfigInvalid with
-    the configuration's names."""
+    """The context of a configuration. `names` maps Java's setting names to the configuration's;
+    `ssl.keystore.key` and `ssl.keystore.certificate.chain` are files. Raises ConfigInvalid with the
+    configuration's names."""
     settings = {java: props[own] for java, own in names.items() if props.get(own, "").strip()}
     with tempfile.TemporaryDirectory(prefix="penstock-cassandra-") as folder:
         for store in _STORES:

@@ -29,7 +29,7 @@ LEVELS: Final = (
     "SERIAL", "LOCAL_SERIAL",
 )  # fmt: skip
 _NO_CLOUD: Final = ("ANY", "ONE", "LOCAL_ONE")
-"""Levels at which Astra does not write."""
+"""Levels at which Astra refuses writes."""
 
 _TABLE: Final = re.compile(
     r"topic\.([a-zA-Z0-9._-]+)\.([^.]+)\.([^.]+)\."

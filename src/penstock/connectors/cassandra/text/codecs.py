@@ -1,8 +1,8 @@
-"""Conversion of record values to CQL types, like DataStax's codecs (connectors.md §7.1): lenient,
-but never with silent loss.
+"""Converts record values to CQL types, like DataStax's codecs (connectors.md §7.1): lenient, but
+never silently lossy.
 
-A `converter` makes values that the driver serializes, an `encoder` bytes. A value that does not fit
-raises DataError. Null stays null.
+A `converter` returns values for the driver to serialize, an `encoder` bytes. A value that does not
+fit raises DataError. Null stays null.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def encoder(kind: Any, texts: Texts, protocol: int) -> Encode:
 
 
 def converter(kind: Any, texts: Texts) -> Convert:
-    """The converter of a driver type: it makes the driver's values."""
+    """The converter of a driver type, to the driver's values."""
     name = kind.typename
     if name in _TEXTS:
         return _ascii if name == "ascii" else _text

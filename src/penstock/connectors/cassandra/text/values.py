@@ -68,7 +68,7 @@ DAY_NS: Final = 86_400_000_000_000
 
 
 class FormatInvalid(ValueError):
-    """A setting of codecs is wrong; the message says why."""
+    """A codec setting is invalid; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

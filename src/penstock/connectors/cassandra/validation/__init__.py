@@ -1,1 +1,1 @@
-"""What a look at the cluster says of a configuration."""
+"""Checks of a configuration against the cluster."""

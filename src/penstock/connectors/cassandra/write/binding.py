@@ -59,7 +59,7 @@ class Binding:
         setting = plan.setting if plan.query is None else plan.query_setting
         self._write = _prepared(session, write_statement(plan, table), plan, setting)
         deleting = delete_statement(plan, table)
-        # In a table of keys alone a record without other columns is a row, not a delete.
+        # If all columns are keys, a record without other columns is a row, not a delete.
         if set(table.columns) == self._keys:
             deleting = None
         self._delete = deleting and _prepared(session, deleting, plan, plan.setting)
@@ -127,7 +127,8 @@ class Binding:
 
     def _write_time(self, fields: Mapping[str, Any], row: Row, *, is_delete: bool) -> int | None:
         """The write time in microseconds: the mapped field, or the record's timestamp. The offset
-        orders records of the same millisecond, so that the later one wins."""
+        orders records of the same millisecond, but for those with a multiple of 1,000 between
+        them; it is the same when a record is written again."""
         if TIMESTAMP in self._entries and not (is_delete and fields.get(TIMESTAMP) is None):
             entry = self._entries[TIMESTAMP]
             return micros(fields.get(TIMESTAMP), entry, self._plan.timestamp_unit)

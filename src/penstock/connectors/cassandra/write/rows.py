@@ -70,7 +70,7 @@ class Row:
 
 
 def rows_of(records: Records, *, exact: bool) -> Iterator[Row]:
-    """The rows of a batch; `exact`: parse numbers of JSON as decimals, which takes longer."""
+    """The rows of a batch; `exact`: parse JSON numbers as decimals, which is slower."""
     keys, values = records.keys.values, records.values.values
     key_schemas, value_schemas = records.keys.schemas(), records.values.schemas()
     headers = records.headers

@@ -1,9 +1,9 @@
 """Writes the records of one sink task into tables.
 
 `write` binds records to prepared statements, sends statements of one partition together, and
-returns when the cluster has answered all requests. A statement that the cluster refuses fails its
-record alone: the other statements of the request are sent again one by one. If the cluster is
-unavailable or busy, failed requests are sent again when the engine calls with the same records.
+returns when the cluster has answered all requests. A statement that the cluster refuses fails only
+its record: the writer resends the other statements of the request one by one. If the cluster is
+unavailable or busy, it resends failed requests when the engine retries the same records.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class CassandraWriter(SinkWriter):
             raise
 
     def _finish(self, batch_id: Hashable, refused: Failed, sender: Sender) -> None:
-        """Waits for the answers. Raises a retriable error if requests have to be sent again."""
+        """Waits for the answers. Raises a retriable error if requests must be sent again."""
         pending: list[Request] = []
         problem: PenstockError | None = None
         while failures := sender.finish():

@@ -20,7 +20,7 @@ BLOCK_ROWS: Final = 8192
 
 class Connection(ABC):
     """A connection, in no transaction unless `transaction` begins one. `placeholder` marks a
-    parameter in a statement; `raw` is the driver's own connection, to be used within `errors`."""
+    parameter in a statement; `raw` is the driver's own connection, for use within `errors`."""
 
     placeholder: ClassVar[str]
     modules: ClassVar[tuple[str, ...]] = ()  # that it imports from the extra `jdbc`
@@ -55,7 +55,7 @@ class Connection(ABC):
             raise
         except Exception as error:
             translated = self.error_of(error)
-            # The last message of a server that goes down is about what it lost first (a parallel
+            # The last message of a server that shuts down reports what it lost first (a parallel
             # worker: SQLSTATE 55000).
             gone = isinstance(translated, DatabaseRefused) and not self.is_open
             kind = DatabaseAway if gone else type(translated)
@@ -63,8 +63,7 @@ class Connection(ABC):
 
     @abstractmethod
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
-        """Runs a statement; returns the number of rows it changed, or -1 where that means
-        nothing."""
+        """Runs a statement; returns the number of rows it changed, or -1 if that is undefined."""
 
     @abstractmethod
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
@@ -86,8 +85,8 @@ class Connection(ABC):
     def transaction(
         self, *, isolation: str = "", writing: bool = True
     ) -> contextlib.AbstractContextManager[None]:
-        """Commits at the end, or rolls back if anything is raised. `isolation` is a level in SQL's
-        words (`REPEATABLE READ`); with `writing`, SQLite takes its lock first."""
+        """Commits at the end, or rolls back on any exception. `isolation` is a level in SQL's words
+        (`REPEATABLE READ`); with `writing`, SQLite takes its lock first."""
 
     @abstractmethod
     def savepoint(self) -> contextlib.AbstractContextManager[None]:

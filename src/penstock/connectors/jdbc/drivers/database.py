@@ -46,7 +46,7 @@ class Database:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Modules that have to be installed to connect."""
+        """The modules needed to connect."""
         return CONNECTIONS[self.url.kind].modules
 
     def connect(self) -> Connection:

@@ -80,4 +80,4 @@ class DbApiConnection(Connection):
         if parameters:
             cursor.execute(sql, parameters)
         else:
-            cursor.execute(sql)  # without parameters the driver leaves a '%' alone
+            cursor.execute(sql)  # without parameters the driver keeps a '%'

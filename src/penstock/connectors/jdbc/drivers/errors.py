@@ -1,9 +1,9 @@
 """The meaning of databases' errors.
 
-Every error of a driver becomes one of four, so that no other module has to know a database's codes:
+Every error of a driver becomes one of four, so that no other module needs a database's codes:
 
-    DatabaseAway     not reached, gone, out of room: try again     (retriable)
-    DatabaseBusy     a deadlock, a lock, a conflict: try again     (retriable)
+    DatabaseAway     unreachable, lost, out of resources: retry    (retriable)
+    DatabaseBusy     a deadlock, a lock, a conflict: retry         (retriable)
     RowRefused       a value that does not fit, a constraint       (the record's own fault)
     DatabaseRefused  everything else: password, privilege, SQL     (the task's fault)
 """
@@ -16,13 +16,13 @@ from penstock.api import DataError, PenstockError, Unavailable
 
 
 class DatabaseAway(Unavailable):
-    """The database cannot be reached, has closed the connection, or has no room."""
+    """The database is unreachable, has disconnected, or is out of resources."""
 
     code = "jdbc.away"
 
 
 class DatabaseBusy(Unavailable):
-    """Another transaction was in the way: a deadlock, a lock wait that timed out, a conflict."""
+    """Another transaction interfered: a deadlock, a lock wait that timed out, a conflict."""
 
     code = "jdbc.busy"
 

@@ -12,7 +12,7 @@ _OFFSET: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def zone(name: str) -> ZoneInfo:
-    """The time zone of that name, as Java reads it (`GMT+2` too); ValueError if there is none.
+    """The time zone of that name, as Java reads it (`GMT+2` too); ValueError if unknown.
 
     >>> zone("GMT+2").key
     'Etc/GMT-2'
@@ -26,7 +26,7 @@ def zone(name: str) -> ZoneInfo:
     hours = int(offset[2])
     if hours > 12:
         raise ValueError(f"no time zone: {name!r}")
-    # The sign of POSIX's names is the opposite one.
+    # POSIX names have the opposite sign.
     return ZoneInfo(f"Etc/GMT{'-' if offset[1] == '+' else '+'}{hours}" if hours else "UTC")
 
 
@@ -34,13 +34,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(us: int) -> datetime:
-    """The instant so many microseconds after the epoch."""
+    """The instant `us` microseconds after the epoch."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 def instant_us(wall_us: int, zone: ZoneInfo) -> int:
-    """The instant at which a wall clock in the zone shows so many microseconds since 1970. Like
-    Java, it takes the later of two such instants, and reads a skipped time as if it existed.
+    """The instant at which a wall clock in the zone shows `wall_us` microseconds since 1970. Like
+    Java, it takes the later of two, and reads a skipped time as if it existed.
 
     >>> instant_us(0, ZoneInfo("Europe/Berlin"))
     -3600000000

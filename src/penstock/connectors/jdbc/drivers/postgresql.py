@@ -72,7 +72,7 @@ class PostgresqlConnection(DbApiConnection):
             password=url.password.value if url.password else None,
             client_encoding="UTF8",
             autocommit=True,
-            prepare_threshold=None,  # statements outlive neither a pooler nor a change of the table
+            prepare_threshold=None,  # statements survive neither a pooler nor a change of the table
             **options,
         )
         return cls(url, raw)

@@ -1,7 +1,7 @@
 """Databases behind a JDBC driver, and how the SQL of each differs from the standard.
 
 The URL or `dialect.name` selects a product. The types of SQL Server and Oracle are those of
-connectors.md §3.2; for the other databases, the nearest that each has. Tests run only H2; Derby and
+connectors.md §3.2; for the other databases, the nearest equivalents. Tests run only H2; Derby and
 HSQLDB were tried; the statements for the others follow their manuals.
 """
 
@@ -73,7 +73,7 @@ class Product:
     remainder: str = "MOD({number}, {parts})"
     create: str = "CREATE TABLE"
     add: str = "ADD {column}"
-    one_row: str = ""  # the FROM clause of a SELECT of mere values
+    one_row: str = ""  # the FROM clause of a SELECT of values only
     holds_lock: bool = False
 
 
@@ -306,7 +306,7 @@ DIALECT_NAMES: Final = tuple(_BY_NAME)
 
 
 def product_of(url: Url) -> Product:
-    """The product of a URL: by `dialect.name`, else by what follows `jdbc:`."""
+    """The product of a URL: by `dialect.name`, or what follows `jdbc:`."""
     name = str(url.options.get("dialect", ""))
     if name:
         return _BY_NAME[name]

@@ -154,7 +154,7 @@ def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
     if parameters.get("tcpKeepAlive", "").lower() in ("true", "false"):
         options["keepalives"] = int(parameters["tcpKeepAlive"].lower() == "true")
     connect_s = _whole(parameters, "connectTimeout") or _whole(parameters, "loginTimeout")
-    if connect_s or "connectTimeout" not in parameters:  # pgjdbc: 0 waits without end
+    if connect_s or "connectTimeout" not in parameters:  # pgjdbc: 0 waits forever
         options["connect_timeout"] = connect_s or 10  # pgjdbc's default
     if socket_s := _whole(parameters, "socketTimeout"):
         options["tcp_user_timeout"] = socket_s * 1000

@@ -43,7 +43,7 @@ class SqlColumn:
     scale: int = 0
     signed: bool = True
     zoned: bool = False
-    auto_increment: bool = False  # the database itself assigns rising numbers
+    auto_increment: bool = False  # the database assigns increasing numbers
     sql: str = "%"
     resolution_us: int = 1  # of a timestamp
     guessed: bool = False  # its type is not declared: a column of a query, in SQLite
@@ -104,7 +104,7 @@ def _required(column: SqlColumn, mapping: Mapping) -> Schema:
 
 def _mapped(column: SqlColumn, mapping: Mapping) -> Schema:
     """The schema of a NUMERIC according to `numeric.mapping`."""
-    if not column.precision:  # the JVM's connector treats it as one of no digits at all
+    if not column.precision:  # the JVM's connector treats it as having no digits
         if mapping.numeric.startswith("best_fit"):
             return s.FLOAT64
         return s.decimal(mapping.unlimited_scale)
@@ -303,7 +303,7 @@ _NO_DATES: Final = ("0000-00-00", "infinity", "-infinity")
 
 def from_texts(column: SqlColumn, cells: pa.Array) -> pa.Array:
     """Converts cells in a database's text form to Arrow's type of the column. Raises DataError,
-    which names the column, for a cell that is no such value."""
+    which names the column, for an invalid cell."""
     arrow_type = ARROW[column.sql_type]
     if cells.type == arrow_type:
         return cells

@@ -114,8 +114,8 @@ class MysqlReading(Reading):
                             columns, [_cells(c, v) for c, v in zip(columns, cells, strict=True)]
                         )
                 except BaseException:
-                    # Before they close, cursor and result would read all remaining rows, perhaps
-                    # the whole table. So close the connection, which is not needed any more.
+                    # Cursor and result would read all remaining rows before closing, perhaps the
+                    # whole table. So close the connection, which is no longer needed.
                     cursor._result.unbuffered_active = False
                     raw.close()
                     raise

@@ -53,9 +53,9 @@ class Position:
 
 
 def position(offset: Mapping[str, Primitive] | None) -> Position:
-    """The position of a stored offset; raises PenstockError if it is no offset of a table.
+    """The position of a stored offset; raises PenstockError if it is not one of a table.
 
-    Without `timestamp_nanos`, as older versions stored it, the timestamp's milliseconds count.
+    Without `timestamp_nanos`, as in older versions' offsets, the timestamp's milliseconds count.
     """
     if not offset:
         return Position()

@@ -27,8 +27,8 @@ READINGS: Final[Mapping[Kind, type[Reading]]] = {
 
 
 class ReadingPool:
-    """Connections to the database of a configuration: opened when needed, kept for reuse unless
-    something went wrong."""
+    """Connections to the database of a configuration: opened when needed, kept for reuse unless an
+    error occurred."""
 
     def __init__(self, config: Config) -> None:
         self._database = keys.database_of(config)

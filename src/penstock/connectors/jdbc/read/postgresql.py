@@ -172,7 +172,7 @@ class PostgresqlReading(Reading):
 
 def _received(libpq: Any) -> Iterator[bytes]:
     """The output of a COPY, in blocks of whole rows. psycopg returns single rows and checks each
-    time whether it has to wait; that took three times as long as reading from libpq."""
+    time whether it must wait; that took three times as long as reading from libpq."""
     from psycopg import errors, pq
 
     rows: list[bytes] = []

@@ -24,7 +24,7 @@ from penstock.connectors.jdbc.read.reading import Blocks, Reading, where
 from penstock.connectors.jdbc.read.shapes import Shape, Unit
 
 MOST_ROWS: Final = 1 << 14
-"""Of a piece: small rows take much more memory as records than as Arrow arrays."""
+"""Of a piece: small rows take much more memory as records than in Arrow arrays."""
 
 
 class Range:
@@ -145,7 +145,7 @@ class Structs:
 
 
 def too_wide(columns: Sequence[SqlColumn], blocks: Sequence[pa.RecordBatch]) -> frozenset[int]:
-    """The columns of 32 bits with larger values, which only SQLite's can have."""
+    """The 32-bit columns with larger values, which only SQLite can have."""
     return frozenset(
         at
         for at, column in enumerate(columns)

@@ -6,7 +6,7 @@ different positions, and then has an offset; so after an error, or in another pr
 resumes after the last piece returned.
 
 A range by timestamp alone ends with all rows of its last timestamp; rows younger than the delay are
-not read. So rows of equal timestamps are neither lost nor repeated, as long as transactions last
+not read. So rows of equal timestamps are neither lost nor repeated, as long as transactions are
 shorter than the delay.
 """
 
@@ -50,11 +50,11 @@ from penstock.connectors.jdbc.settings import connection as keys
 from penstock.connectors.jdbc.settings import source as k
 
 RANGE_BYTES: Final = 1 << 25
-"""About what one statement reads: planning it takes several others."""
+"""Roughly what one statement reads; planning takes several others."""
 
 _PART_BYTES: Final = 1 << 20  # of the records that `read` yields at a time
 _SAMPLE_ROWS: Final = 64
-_MOST_ROWS: Final = 1_000_000  # of one range, however small rows are
+_MOST_ROWS: Final = 1_000_000  # of one range, even if rows are small
 _MOST_STRIPES: Final = 64  # that one statement names
 _SHAPE_S: Final = 60.0  # how long planning relies on the known columns of a table
 
@@ -62,7 +62,7 @@ _SHAPE_S: Final = 60.0  # how long planning relies on the known columns of a tab
 class RangeInterrupted(PenstockError):
     """Reading failed after records were returned that have no offset yet. Returning them again
     would put them into the same transaction twice; a restarted task resumes from the stored offset.
-    The cause is retriable, so the worker restarts the task by itself."""
+    The cause is retriable, so the worker restarts the task."""
 
     code = "jdbc.interrupted"
 
@@ -160,7 +160,7 @@ class JdbcReader(SourceReader):
         return Polled(records, () if offset is None else [self._reach(rows.unit, offset)])
 
     def _poll_parts(self) -> Polled | None:
-        """The next ranges of as many units as fit, to be read side by side."""
+        """The next ranges of as many units as fit, for reading in parallel."""
         remaining_bytes = self._range_bytes
         parts: list[str] = []
         ends: list[tuple[Unit, Mapping[str, Primitive]]] = []
@@ -280,7 +280,7 @@ class JdbcReader(SourceReader):
     def _look_with_suffix(
         self, order: Order, keys: str, most_rows: int, row_bytes: int
     ) -> tuple[Position | None, int, bool]:
-        """The same with a suffix, which may be a LIMIT: so it ends the planning statement too."""
+        """The same with a suffix, which may be a LIMIT and so ends this statement too."""
         sql = f"{keys} ORDER BY {order.by}{self._suffix}"
         rows = list(itertools.islice(itertools.chain(*order.reading.keys(sql)), most_rows))
         if not rows:
@@ -288,8 +288,8 @@ class JdbcReader(SourceReader):
         return order.position(rows[-1]), len(rows) * row_bytes, True
 
     def _bound_us(self, reading: Reading, order: Order) -> int:
-        """The time from which rows are left for later, as transactions may still add some. In a
-        column of whole seconds, a second is complete only when it is over."""
+        """Rows from this time on wait, because transactions may still add some. In a column of
+        whole seconds, a second is complete only when it is over."""
         assert order.column is not None
         bound = reading.now_us() - self._config[k.TIMESTAMP_DELAY] * 1000
         return bound - bound % order.column.resolution_us
@@ -349,8 +349,8 @@ class JdbcReader(SourceReader):
     def _open(
         self, unit: Unit, low: Mapping[str, Primitive] | None, high: Mapping[str, Primitive]
     ) -> Range:
-        """A range with its first rows read. A pooled connection may be lost, which shows only now;
-        so retries once with a fresh one."""
+        """A range with its first rows read. Retries once with a fresh connection: a lost pooled one
+        is noticed only here."""
         try:
             return self._opened(unit, low, high, fresh=False)
         except DatabaseAway:
@@ -518,9 +518,8 @@ def _reached(units: Sequence[Unit], mode: str, start: Offsets) -> dict[Unit, _Re
 
 
 def _furthest(table: TableId, own: _Reached, start: Offsets) -> Mapping[str, Primitive] | None:
-    """Where reading may resume if the table was split into another number of parts before:
-    everything was read up to the position of the whole table, or up to the least one of all
-    its parts."""
+    """Where reading may resume if the table had a different number of parts before: everything was
+    read up to the position of the whole table, or up to the lowest of all its parts."""
     names = {partition["table"] for partition in table.partitions()}
     parts: dict[int, dict[int, int]] = {}
     best = offsets.position(own.offset).incrementing

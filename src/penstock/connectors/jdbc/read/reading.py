@@ -67,7 +67,7 @@ class Reading(ABC):
 
     @abstractmethod
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
-        """The rows of a statement that selects these columns, some thousand at a time."""
+        """The rows of a statement that selects these columns, thousands at a time."""
 
     def sample(self, sql: str, columns: Sequence[SqlColumn], rows: int) -> Iterator[pa.RecordBatch]:
         """The first rows of such a statement."""
@@ -79,12 +79,12 @@ class Reading(ABC):
         return self.connection.rows(f"{sql} LIMIT 1 OFFSET {skipped}")
 
     def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
-        """A moment as a literal that compares with the column."""
+        """A moment as a literal to compare with the column."""
         at = moment(at_us if column.zoned else wall_us(at_us, zone))
         return f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S.%f}'"
 
     def comparable(self, column: SqlColumn) -> str:
-        """The column as an expression that compares with `literal`s."""
+        """The column as an expression to compare with `literal`s."""
         return self.name(column.name)
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
@@ -92,7 +92,7 @@ class Reading(ABC):
         return f"({key} / {keys}) % {parts}"
 
     def name(self, text: str) -> str:
-        """A name for use in statements, quoted if names are."""
+        """A name for use in statements, quoted if enabled."""
         return in_quotes(text, self.quotes) if self._quoting else text
 
     def table(self, table: TableId) -> str:
@@ -108,7 +108,7 @@ class Reading(ABC):
 @dataclass(frozen=True, slots=True)
 class Order:
     """The order in which a table is read, and so the meaning of its positions: by a timestamp, by
-    a number, or by both. `timestamp` and `incrementing` are SQL; empty: not by that."""
+    a number, or by both. `timestamp` and `incrementing` are SQL, or empty."""
 
     reading: Reading
     zone: ZoneInfo
@@ -162,8 +162,8 @@ class Order:
         return f"{self.timestamp} < {self.moment(bound_us)}"
 
     def position(self, row: Sequence[object]) -> Position:
-        """The position of a row, given its timestamp and its number, as far as the order has them.
-        Raises DataError if a cell is neither."""
+        """The position of a row, given its timestamp and its number, if the order has them. Raises
+        DataError if a cell is neither."""
         cells = list(row)
         at_us = self._micros(cells.pop(0)) if self.timestamp else None
         number = whole(cells.pop(0), f"Column {self.incrementing}") if self.incrementing else None

@@ -89,7 +89,7 @@ class Shape:
     source: str
     columns: tuple[SqlColumn, ...]
     order: Order | None  # None: in no order, mode bulk
-    key: SqlColumn | None  # numbers rows, so that ranges of them can be read side by side
+    key: SqlColumn | None  # numbers rows, so that ranges of them can be read in parallel
 
     def select(self, reading: Reading) -> str:
         """The statement that reads the columns, up to and including its FROM."""
@@ -97,8 +97,8 @@ class Shape:
         return f"SELECT {selected} FROM {self.source}"
 
     def select_placed(self, reading: Reading) -> tuple[str, list[SqlColumn], list[int]]:
-        """The same with the position of each row, the statement's columns, and the indexes of
-        those columns whose cells `Order.position` takes."""
+        """`select` with each row's position, the statement's columns, and the indexes of those
+        columns whose cells `Order.position` takes."""
         columns, order = list(self.columns), self.order
         if order is None:
             return self.select(reading), columns, []
@@ -145,8 +145,8 @@ class Shapes:
         return reading.table(unit.table)
 
     def order(self, unit: Unit, columns: Sequence[SqlColumn], reading: Reading) -> Order | None:
-        """The order in which a unit with these columns is read; None: in none. Raises Unfit if it
-        cannot be read according to the settings."""
+        """The order in which a unit with these columns is read; None: no order. Raises Unfit if the
+        settings do not allow reading it."""
         if not columns:
             raise Unfit(
                 f"{unit.called} has no column of a type that Connect has.",

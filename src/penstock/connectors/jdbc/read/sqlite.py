@@ -1,5 +1,4 @@
-"""SQLite: columns have their declared types, whatever is stored; moments are texts or
-milliseconds."""
+"""SQLite: columns have declared types, regardless of content; moments are texts or milliseconds."""
 
 from __future__ import annotations
 
@@ -118,7 +117,7 @@ class SqliteReading(Reading):
 
     def comparable(self, column: SqlColumn) -> str:
         name = self.name(column.name)
-        # Converts both forms of moments, of any precision, to one that compares.
+        # Converts both forms of moments, of any precision, to a comparable one.
         return (
             f"(CASE typeof({name}) WHEN 'integer' THEN "
             f"strftime('%Y-%m-%d %H:%M:%f', {name} / 1000.0, 'unixepoch') "

@@ -201,7 +201,7 @@ def _with_driver(url: Url, jars: Sequence[str], class_name: str, dialect: str) -
 
 
 def quotes(config: Config) -> bool:
-    """Whether names are to be quoted."""
+    """Whether to quote names."""
     return config[SQL_QUOTE_IDENTIFIERS] and config[QUOTE_SQL_IDENTIFIERS].lower() == "always"
 
 

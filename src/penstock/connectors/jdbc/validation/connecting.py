@@ -26,11 +26,11 @@ _STATEMENT_S: Final = 5
 _LOOK_S: Final = 8.0  # after which no further table is checked
 
 Look = Callable[[Config, Connection, float], Iterator[Finding]]
-"""Checks a database until a moment of the monotonic clock."""
+"""Checks a database until a deadline (monotonic clock)."""
 
 
 def look_at(config: Config, look: Look) -> Iterator[Finding]:
-    """The findings of `look`, or the reason why there is no connection."""
+    """The findings of `look`, or the reason why connecting failed."""
     url = keys.database_of(config).url
     try:
         try:
@@ -61,7 +61,7 @@ def _quick(url: Url) -> Url:
             file = url.database
             exists = file.startswith("file:") or os.path.exists(file)
             if not exists and os.path.isdir(os.path.dirname(file) or "."):
-                # Opening the file would create it. A database in memory is as empty.
+                # Opening the file would create it. One in memory is just as empty.
                 return replace(url, database="file::memory:")
         case Kind.OTHER:
             options = {**options, "login_s": _CONNECT_S, "statement_s": _STATEMENT_S}
@@ -104,7 +104,7 @@ _NO_DATABASE: Final = 1049
 
 
 def _unconnected(config: Config, url: Url, error: PenstockError) -> Iterator[Finding]:
-    """Why there is no connection, as findings about the settings that can change it."""
+    """Why connecting failed, as findings about the settings that can fix it."""
     text = " ".join(str(error).split())
     if isinstance(error, DatabaseRefused):
         message, code = text.lower(), error_code(error)

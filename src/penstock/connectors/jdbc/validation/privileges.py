@@ -137,7 +137,7 @@ class Privileges:
         return None
 
     def _read_only(self) -> str | None:
-        """The path without write access, an SQLite file or its folder; None: both have it."""
+        """The path without write access, an SQLite file or its folder; None: neither."""
         file = keys.database_of(self._config).url.database
         if file.startswith("file:"):
             return None  # only SQLite knows the meaning of its parameters

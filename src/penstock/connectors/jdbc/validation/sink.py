@@ -38,7 +38,7 @@ _PRIMITIVE: Final = frozenset(
 
 
 def _primitive_keys(config: Config) -> Iterator[Finding]:
-    """A converter's primitive keys fill one column, which `pk.fields` has to name."""
+    """A converter's primitive keys fill one column, which `pk.fields` must name."""
     mode, names = str(config[s.PK_MODE]).lower(), config[s.PK_FIELDS]
     side = {"record_key": "key", "record_value": "value"}.get(mode)
     if side is None or len(names) == 1 or config.props.get("transforms", "").strip():

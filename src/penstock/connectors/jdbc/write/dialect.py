@@ -53,7 +53,7 @@ def unwritable(schema: Schema) -> UnmappedType:
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name with what qualifies it: schema, or catalog and schema.
+    """A table's name with its qualifiers: schema, or catalog and schema.
 
     >>> TableName.parse('shop."Order.Lines"').parts
     ('shop', 'Order.Lines')
@@ -160,7 +160,7 @@ class Dialect(ABC):
         self.quoting = quoting
 
     def quoted(self, name: str) -> str:
-        """A name for use in statements, quoted if names are."""
+        """A name for use in statements, quoted if enabled."""
         return in_quotes(name, self.quotes) if self.quoting else name
 
     def qualified(self, table: TableName) -> str:
@@ -242,8 +242,8 @@ class Dialect(ABC):
     def forms(
         self, schemas: Sequence[Schema], existing: Sequence[ExistingColumn | None]
     ) -> tuple[str, ...]:
-        """The dialect's names of the columns' types, if all of them fit the schemas exactly and
-        the dialect has a faster way to write such columns; else empty."""
+        """The dialect's names of the columns' types, if all of them fit the schemas exactly and the
+        dialect has a faster way to write such columns; else empty."""
         return ()
 
     @abstractmethod
@@ -279,7 +279,7 @@ class Dialect(ABC):
         placeholder for parameters."""
 
     def check_at_once(self, connection: Connection) -> None:  # noqa: B027
-        """Makes every statement check its constraints at once, until the transaction ends."""
+        """Makes statements check constraints immediately, until the transaction ends."""
 
 
 OFFSET_COLUMNS: Final = ("connector", "topic", "kafka_partition", "next_offset")

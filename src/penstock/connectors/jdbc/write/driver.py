@@ -1,6 +1,6 @@
-"""Writes rows by a JDBC driver, with prepared statements that run for many rows at once.
+"""Writes rows through a JDBC driver, with prepared statements that run for many rows at once.
 
-Tables are described by the driver (`DatabaseMetaData`), as for the JVM's connectors.
+The driver describes tables (`DatabaseMetaData`), as for the JVM's connectors.
 """
 
 from __future__ import annotations

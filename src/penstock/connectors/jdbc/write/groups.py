@@ -18,7 +18,7 @@ class Group:
 
     table: TableName
     key: Schema | None
-    value: Schema | None  # None: as long as there are only tombstones
+    value: Schema | None  # None while there are only tombstones
     rows: Sequence[int]
     deletes: set[int] = field(default_factory=set)
 

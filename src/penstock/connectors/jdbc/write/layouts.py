@@ -71,8 +71,8 @@ class Layouts:
         value: Schema | None,
         write: Write,
     ) -> Layout | PenstockError:
-        """The layout for records with these schemas, or why there is none. Creates and alters
-        tables as the settings allow."""
+        """The layout for records with these schemas, or the error. Creates and alters tables as the
+        settings allow."""
         known = self._known.get((table, key, value, write))
         if known is None:
             try:
@@ -101,7 +101,7 @@ class Layouts:
         existing = [table_columns.column(column.name) for column in columns]
         names = [column.name for column in existing if column is not None]
         schemas = [column.schema for column in columns]
-        # The keys of deletes are compared with those of other rows: so all are encoded as texts.
+        # The keys of deletes are compared with those of other rows, so encode all as texts.
         forms = () if self._settings.deletes else self._dialect.forms(schemas, existing)
         encoders = [
             self._dialect.encoder(schema, forms[at] if forms else None)

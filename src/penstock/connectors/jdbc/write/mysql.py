@@ -71,8 +71,8 @@ class MySql(Dialect):
         return ExistingTable(kind, tuple(columns))
 
     def session(self, connection: Connection) -> None:
-        # Like the JVM's drivers: the server refuses a value that does not fit, and truncates none.
-        # Backslashes escape in texts, as `_string` needs it.
+        # Like the JVM's drivers: the server refuses a value that does not fit, and never truncates.
+        # Backslashes escape in texts, as `_string` needs.
         connection.execute(
             "SET SESSION sql_mode = CONCAT(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), "
             "',STRICT_TRANS_TABLES')"

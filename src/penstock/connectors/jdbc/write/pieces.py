@@ -52,8 +52,8 @@ def last_ones(pieces: list[Piece], earlier: dict[int, Piece], *, together: bool)
     remaining = set(last_rows.values())
     if len(pieces) > 1:
         values, deletes = pieces
-        # Deletes a row even if it is inserted again: it must keep no old values, also in columns
-        # that the new record does not have.
+        # Deletes a row even if it is inserted again: it must not keep old values, even in columns
+        # that the new record lacks.
         remaining.update(dict(zip(_keys(deletes), deletes.rows, strict=True)).values())
         pieces = [deletes, values]
     thinned = [

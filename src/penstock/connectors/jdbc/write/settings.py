@@ -44,14 +44,14 @@ class WriteSettings:
     auto_create: bool = False
     auto_evolve: bool = False
     deletes: bool = False
-    batch_rows: int | None = None  # of a statement; None: as many as there are
+    batch_rows: int | None = None  # of a statement; None: no limit
     max_retries: int = 10
     retry_backoff_ms: int = 3000
     table_types: frozenset[str] = frozenset({"TABLE"})
     defaults: bool = True  # a null becomes its field's default
     string_column: str = "record_value"
     timestamp_fields: frozenset[str] = frozenset()
-    nanoseconds: bool = False  # the unit of numbers in timestamp fields; else microseconds
+    nanoseconds: bool = False  # unit of numbers in timestamp fields; else microseconds
     trims_errors: bool = False
     offsets: TableName | None = None  # of `penstock.exactly.once`
 
@@ -65,7 +65,7 @@ class WriteSettings:
         return self.key_fields or None
 
     def refusal(self, table: TableName, existing: ExistingTable) -> str | None:
-        """Why `table.types` forbids writing to a table; None: it allows it."""
+        """Why `table.types` forbids writing to a table; None if allowed."""
         if existing.type in self.table_types:
             return None
         allowed = ", ".join(sorted(self.table_types))

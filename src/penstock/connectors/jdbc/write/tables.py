@@ -21,7 +21,7 @@ class TableMismatch(PenstockError):
 
 
 class Tables:
-    """The tables of one connection, cached as they were looked up or created."""
+    """The tables of one connection, cached when looked up or created."""
 
     def __init__(self, connection: Connection, dialect: Dialect, settings: WriteSettings) -> None:
         self._connection = connection
@@ -30,8 +30,8 @@ class Tables:
         self._known: dict[TableName, ExistingTable] = {}
 
     def fitting(self, table: TableName, wanted: Sequence[Wanted]) -> ExistingTable:
-        """The table with all wanted columns, created or altered if need be. Raises TableMismatch
-        or DatabaseRefused if that is not possible."""
+        """The table with all wanted columns, created or altered if necessary. Raises TableMismatch
+        or DatabaseRefused if impossible."""
         existing = self._known.get(table) or self._dialect.table(self._connection, table)
         if existing is None:
             existing = self._created(table, wanted)

@@ -1,11 +1,11 @@
 """Writes records into tables (connectors.md §3.2).
 
 A batch is divided into groups: records for one table with the same schemas. The dialect encodes the
-columns of a group, and all groups of a batch are written in one transaction. Rows that the database
-refuses are found by halving, so that a batch without any costs nothing.
+columns of a group, and all groups of a batch are written in one transaction. The writer finds the
+rows that the database refuses by halving, so a batch without any costs nothing.
 
 Of several rows with the same key, only the last one is written: a statement for many rows could not
-write them one after the other. If the database refuses the last one, the one before is written.
+write them one after the other. If the database refuses it, the one before is written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penstock.connectors.jdbc.write.tables import TableMismatch
 
 
 class GaveUp(PenstockError):
-    """The database was away or busy for longer than `max.retries` allows."""
+    """The database was down or busy longer than `max.retries` allows."""
 
     code = "jdbc.retries"
 
@@ -43,11 +43,11 @@ class _Work:
     """The pieces to write for a group, and the rows to write instead of refused ones."""
 
     pieces: list[Piece]
-    earlier: dict[int, Piece]  # by row: the row before it with the same key, alone
+    earlier: dict[int, Piece]  # by row: only the row before it with the same key
 
 
 class JdbcWriter(SinkWriter):
-    """Writes the records of one task. Connects for the first ones, and again after a failure."""
+    """Writes the records of one task. Connects for the first ones, and after failures."""
 
     def __init__(
         self, database: Database, dialect: Dialect, settings: WriteSettings, context: SinkContext

@@ -27,7 +27,7 @@ PLAIN: Final = "mongodb://"
 
 _WAIT_MS: Final = 5_000
 """How long a call waits for a server unless the URI sets a limit; then it fails, and the engine
-repeats it."""
+retries it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Access:
     api: str = ""
     api_strict: bool = False
     api_deprecation_errors: bool = False
-    kind: str = "sink"  # what the server's log calls the client
+    kind: str = "sink"  # the client's name in the server's log
 
     @contextlib.contextmanager
     def connected(

@@ -1,4 +1,4 @@
-"""Options that decode BSON: dates in UTC, also those out of Python's range; UUIDs stay binary."""
+"""Options that decode BSON: dates in UTC, also ones outside Python's range; UUIDs stay binary."""
 
 from __future__ import annotations
 

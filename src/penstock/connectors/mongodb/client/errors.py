@@ -35,14 +35,14 @@ TRANSIENT: Final = frozenset(
         16500,  # too many requests, as Azure's Cosmos DB says
     }
 )
-"""Codes of transient errors: the call is repeated."""
+"""Codes of transient errors: the call is retried."""
 
 NOT_ALLOWED: Final = frozenset({13, 18, 8000})
 """Unauthorized, AuthenticationFailed, and Atlas's own code."""
 
 
 class MongoUnavailable(Unavailable):
-    """The server is unavailable or busy; the call is repeated."""
+    """The server is unavailable or busy; the call is retried."""
 
     code = "mongodb.unavailable"
 

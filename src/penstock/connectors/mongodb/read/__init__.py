@@ -1,1 +1,1 @@
-"""Turns change events, and documents that exist already, into records."""
+"""Turns change events and existing documents into records."""

@@ -1,4 +1,4 @@
-"""Existing documents as events of inserts (`startup.mode=copy_existing`)."""
+"""Existing documents as insert events (`startup.mode=copy_existing`)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def part_of(namespace: tuple[str, str]) -> str:
 
 
 def events(config: Config, client: Any, part: str) -> Iterator[Mapping[str, Any]]:
-    """The documents of a part as events of inserts, which have passed the pipeline of the copy and
-    that of the stream."""
+    """The documents of a part as insert events that have passed the pipelines of the copy and the
+    stream."""
     name, collection = orjson.loads(part)
     copy_stages = parse_documents(k.copy_setting(config, "pipeline"))
     stream_stages = parse_documents(config[k.PIPELINE])

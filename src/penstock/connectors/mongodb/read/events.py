@@ -34,7 +34,7 @@ Cell = tuple[Schema | None, Any]
 
 
 class EventRefused(DataError):
-    """An event that cannot be converted, and may not be skipped."""
+    """An event that can be neither converted nor skipped."""
 
     code = "mongodb.event"
 

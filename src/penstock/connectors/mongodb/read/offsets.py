@@ -42,8 +42,8 @@ def offset_of(token: Mapping[str, Any], *, heartbeat: bool = False) -> dict[str,
 
 
 def token_of(offset: Mapping[str, Primitive] | None) -> dict[str, Any] | None:
-    """The resume token of an offset; None if the source starts over, without an offset or with that
-    of an unfinished copy. Raises PenstockError."""
+    """The resume token of an offset; None if the source starts over: without an offset, or after an
+    unfinished copy. Raises PenstockError."""
     if offset is None or ID not in offset or COPY in offset:
         return None
     text = offset[ID]

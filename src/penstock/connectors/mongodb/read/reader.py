@@ -1,8 +1,8 @@
 """Reads change streams (connectors.md §6.1).
 
-A reader starts after its stored resume token, or else where `startup.mode` says. A token that the
-server no longer has fails the task, unless errors are tolerated: then the reader continues with the
-newest event, and logs that changes are not read.
+A reader starts after its stored resume token, or else where `startup.mode` says. If the server no
+longer has the token, the task fails, unless errors are tolerated: then the reader continues with
+the newest event, and logs that it skips changes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class MongoReader(SourceReader):
             if not _has_more(self._stream):
                 break
         if not events and not self._stream.alive:
-            # The collection was dropped or renamed: a new stream starts after that.
+            # The collection was dropped or renamed: a new stream starts after it.
             self._token = dict(self._stream.resume_token or {}) or self._token
             self._close_stream()
         return events
@@ -186,7 +186,7 @@ class MongoReader(SourceReader):
         return Polled(records, [SourceOffset(self._partition, offset)])
 
     def _open(self) -> bool:
-        """Opens the stream unless it is open; False if that has to be tried later."""
+        """Opens the stream unless it is open; False to retry later."""
         while self._stream is None:
             try:
                 self._stream = self._watch()
@@ -198,8 +198,8 @@ class MongoReader(SourceReader):
         return True
 
     def _drops_lost_token(self, error: OperationFailure) -> bool:
-        """Whether to open the stream at once without its token, which the server has lost; else it
-        has to be opened later. Raises the error if neither helps."""
+        """Whether to open the stream immediately, without the token that the server has lost;
+        False: later. Raises the error if neither helps."""
         details = error.details or {}
         text = details.get("errmsg", str(error))
         if error.code == _NO_NAMESPACE:
@@ -283,7 +283,7 @@ class MongoReader(SourceReader):
 
 
 def _has_more(stream: Any) -> bool:
-    """Whether the next event has arrived already; True if that cannot be known."""
+    """Whether the next event has arrived already; True if unknown."""
     data = getattr(getattr(stream, "_cursor", None), "_data", None)
     return data is None or len(data) > 0
 

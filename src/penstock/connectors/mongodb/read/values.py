@@ -70,8 +70,8 @@ def inferring_maker(mode: Mode) -> Make:
 
 
 def value_of(schema: Schema, value: Any, mode: Mode) -> Any:
-    """A BSON value as one of a schema: a number fits any type of number, a text takes any value as
-    JSON. Raises DataError for a value that does not fit."""
+    """A BSON value, by a schema: a number fits any numeric type, a text takes any value as JSON.
+    Raises DataError for a value that does not fit."""
     if value is None and schema.optional:
         return None
     match schema.type:

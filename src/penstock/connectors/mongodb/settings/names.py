@@ -119,7 +119,7 @@ def named(kind: type[K], name: str) -> K:
 
 
 def known(kind: type[Enum], *, empty: bool = False) -> Check:
-    """Accepts the name of one of these classes, with `empty` also nothing."""
+    """Accepts one of these classes' names or, with `empty`, no value."""
 
     def problem(value: str | None) -> str | None:
         return _unknown(kind, (value or "").strip(), empty)

@@ -1,6 +1,6 @@
 """Documents in text: strict JSON, Extended JSON (both versions), and the JSON of MongoDB's shell.
 
-The shell's has names without quotes, texts in single quotes, and calls such as `ObjectId("…")`,
+The shell's JSON has unquoted names, texts in single quotes, and calls such as `ObjectId("…")`,
 which the drivers for Java read wherever a setting or a record holds a document as text.
 
 >>> parse("{_id: ObjectId('65a000000000000000000001'), n: NumberLong(5)}")
@@ -50,8 +50,8 @@ def parse_document(text: str) -> dict[str, Any]:
 
 def parse_documents(text: str) -> list[dict[str, Any]]:
     """An array of documents; an empty text is an empty array. If a text cannot be read, its
-    backslashes are taken literally, as in the JVM's connector: regular expressions are often
-    written so. Raises TextInvalid."""
+    backslashes are taken literally, as in the JVM's connector: regular expressions often need it.
+    Raises TextInvalid."""
     if not text.strip():
         return []
     try:

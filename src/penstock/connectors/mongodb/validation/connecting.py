@@ -43,8 +43,8 @@ def _finding(text: str) -> Finding:
 def missing_actions(
     client: Any, actions: Sequence[str], database: str, collection: str
 ) -> Finding | None:
-    """A finding of the privileges that the user of a client lacks; None if it has all, or the
-    server does not say: without authentication everything is allowed."""
+    """A finding of the privileges that a client's user lacks; None if it has all, or they are
+    unknown: without authentication everything is allowed."""
     from pymongo.errors import PyMongoError
 
     try:

@@ -55,7 +55,7 @@ def converter(schema: Schema | None) -> Convert:
 
 
 def columns(column: Column, failed: Failed) -> list[Document | None]:
-    """The documents of a column; a row that cannot be one gets an entry in `failed`."""
+    """The documents of a column; rows that do not convert get an entry in `failed`."""
     if isinstance(column, Fields):
         return [*_fields(column)]
     documents: list[Document | None] = []
@@ -73,8 +73,8 @@ def columns(column: Column, failed: Failed) -> list[Document | None]:
 
 def key_document(schema: Schema | None, value: Value) -> Document:
     """The document of a key. Members of a map without a schema are in the order of Java's maps:
-    documents are equal only if the order of their members is, and the JVM's connector has written
-    them in this one. Raises DataError."""
+    documents are equal only if their members' order is, and the JVM's connector has written this
+    one. Raises DataError."""
     try:
         if schema is None and isinstance(value, Mapping):
             return plain(in_java_order(value))  # type: ignore[no-any-return]
@@ -139,7 +139,7 @@ def _name(name: Any) -> str:
 
 
 def _schemaless(value: Any) -> Document:
-    if type(value) is dict:  # as most are, for which the check of an abstract class takes longer
+    if type(value) is dict:  # the most common case; checking an abstract class is slower
         return plain(value)  # type: ignore[no-any-return]
     match value:
         case Mapping():

@@ -102,8 +102,7 @@ def _entries(
 
 
 def _parts(job: Job) -> list[Job]:
-    """The bulks of a job. Those that the server may write in any order have no two writes of one
-    document."""
+    """The bulks of a job. Unordered bulks never have two writes of one document."""
     if job.plan.ordered:
         groups: list[list[int]] = [[*range(len(job.rows))]]
     else:
@@ -138,5 +137,5 @@ def key_of(write: Write) -> Hashable | None:
         return document_id
     try:
         return bson.encode(query)
-    except Exception:  # whatever is wrong with it, sending it fails
+    except Exception:  # sending it fails, too
         return None

@@ -1,9 +1,9 @@
 """Writes into collections, in bulk (connectors.md §6.2).
 
-A batch becomes one bulk for each collection. A write that the server refuses fails its record
-alone: the others are written, in an ordered bulk too. If the server is unavailable or busy, the
-engine calls again with the same records; the writer keeps their jobs until then, so that generated
-ids stay the same, and finished writes are not repeated.
+A batch becomes one bulk for each collection. A write that the server refuses fails only its record:
+the others are written, even in an ordered bulk. If the server is unavailable or busy, the engine
+retries the same records; the writer keeps their jobs until then, so that generated ids stay the
+same, and finished writes are not repeated.
 """
 
 from __future__ import annotations
@@ -165,9 +165,8 @@ class MongoWriter(SinkWriter):
     def _remaining(
         self, job: Job, details: dict[str, Any], refused: Failed, restored: list[Job]
     ) -> tuple[Job | None, bool]:
-        """The remaining writes of a bulk of which some failed, and whether some failed with a
-        transient error; adds to `restored` the writes to send because a later one of the same
-        document is refused."""
+        """The remaining writes of a bulk with failures, and whether any failure is transient; adds
+        to `restored` the writes to send because a later one of the same document is refused."""
         errors: list[dict[str, Any]] = details.get("writeErrors", [])
         transient = [
             error["index"]
@@ -350,7 +349,7 @@ def _first_message(details: dict[str, Any]) -> str:
 
 
 def _same(stored: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Whether two documents have the same content, whatever the order of their members."""
+    """Whether two documents have the same content, in any order of members."""
     if set(stored) != set(document):
         return False
     return bson.encode({name: stored[name] for name in document}) == bson.encode(document)

@@ -41,8 +41,8 @@ class Access:
     """Connection parameters of servers. Times in seconds; 0: no limit.
 
     `master`: the sentinels' name of the primary. `blame` and `blame_user`: the settings that
-    messages name. `attempts` and `delay_s`: the connection attempts before a call fails, which
-    the engine repeats.
+    messages name. `attempts` and `delay_s`: the connection attempts before a call fails and the
+    engine retries it.
     """
 
     mode: Mode

@@ -9,7 +9,7 @@ from penstock.api import DataError, PenstockError, Unavailable
 
 
 class RedisUnavailable(Unavailable):
-    """The server is unavailable or busy; the engine repeats the call."""
+    """The server is unavailable or busy; the engine retries the call."""
 
     code = "redis.unavailable"
 
@@ -39,7 +39,7 @@ class Answered(PenstockError):
 class Meaning(Enum):
     """The meaning of a command's error."""
 
-    BUSY = "busy"  # transient: repeat the command
+    BUSY = "busy"  # transient: retry the command
     DEMOTED = "demoted"  # the server is no longer a primary: find the new one
     MOVED = "moved"  # the key is on another node of the cluster
     ASK = "ask"  # the key is being moved there

@@ -1,7 +1,7 @@
 """A connection, and pipelines on it.
 
-redis-py connects, with TLS and the user. This module packs commands and reads replies in bulk,
-since redis-py takes some 20 µs for each.
+redis-py connects, with TLS and the user. This module packs commands and reads replies in bulk, as
+redis-py takes some 20 µs for each.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def connection_class(
 
 
 class Link:
-    """One connection, used by one thread. Connects on use, and again after an error."""
+    """One connection, used by one thread. Connects on use, also after an error."""
 
     def __init__(self, access: Access, address: Address) -> None:
         kind, options = connection_class(access, address)
@@ -75,7 +75,7 @@ class Link:
 
     def exchange(self, data: Sequence[bytes], replies: int) -> tuple[list[bytes], Exception | None]:
         """Sends commands and reads `replies` replies: their first lines, and after an array's line
-        those of its elements. After a broken connection, returns fewer with the error."""
+        those of its elements. If the connection breaks, returns fewer, with the error."""
         received: list[bytes] = []
         try:
             self._connection.connect()
@@ -154,5 +154,5 @@ class Link:
         return bytes(data)
 
     def close(self) -> None:
-        """Disconnects; the next use connects again."""
+        """Disconnects; the next use reconnects."""
         self._connection.disconnect()

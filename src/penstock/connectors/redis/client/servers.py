@@ -64,7 +64,7 @@ def _ask(access: Access, address: Address, *words: str, to_sentinel: bool = Fals
 
 
 class Servers:
-    """Discovers the servers on first use, and again after `refresh`. For one thread."""
+    """Discovers the servers on first use and after `refresh`. Used by one thread."""
 
     def __init__(self, access: Access, wait: Callable[[float], bool] = lambda seconds: False):
         """`wait` waits for some seconds; it returns True if the task is stopping."""

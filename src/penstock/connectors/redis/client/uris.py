@@ -40,7 +40,7 @@ _IGNORED: Final = frozenset({"libraryname", "libraryversion", "protocol"})
 
 
 class UriInvalid(ValueError):
-    """An invalid URI; the message has the problem, without secrets."""
+    """An invalid URI; the message says why, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ VALUE: Final = struct(
 PARTITION: Final[dict[str, str]] = {}
 
 _SLICE_S: Final = 0.2
-_HELD: Final = 1_000_000  # changed keys, above which the reader stops listening
+_HELD: Final = 1_000_000  # changed keys, at which the reader stops listening
 _JSON: Final = "ReJSON-RL"
 _FIRST_SIZE: Final = 1_000
 
@@ -193,7 +193,7 @@ def _values(link: Link, keys: Sequence[bytes]) -> list[dict[str, Any]]:
         try:
             replies[key] = link.receive()
         except Answered as error:
-            # It has another type now; a notification of that follows.
+            # Its type has changed; a notification follows.
             log.debug("%r changed while it was read: %s", key, error)
     return [
         _value(key, kind, ttl_ms, replies.get(key))

@@ -206,8 +206,8 @@ class StreamReader(SourceReader):
         return Polled(records, [SourceOffset(PARTITION, {OFFSET: keys[-1]})])
 
     def _acknowledge(self) -> None:
-        """Acknowledges stored entries. After a failure the next poll repeats it; until then the
-        entries merely stay pending."""
+        """Acknowledges stored entries. After a failure the next poll retries; until then the
+        entries stay pending."""
         group = self._plan.group.encode()
         try:
             while self._to_acknowledge:

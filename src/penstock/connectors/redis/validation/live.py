@@ -93,7 +93,7 @@ def _commands(ask: Callable[..., Any], commands: Sequence[str], setting: str) ->
     try:
         infos = ask("COMMAND", "INFO", *commands) if commands else []
     except RedisError:
-        return  # the user may not ask, or the server does not answer
+        return  # not allowed, or the server does not answer
     unknown = [name for name, info in zip(commands, infos, strict=False) if not info]
     if unknown:
         yield Finding(

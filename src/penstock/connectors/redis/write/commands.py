@@ -11,7 +11,7 @@ from penstock.connectors.redis.client.packing import pack
 @dataclass(slots=True)
 class Commands:
     """Packed commands with their rows and keys. `more`: second commands by the number of the first
-    one, which they follow at once, with the same key.
+    one, right after it, with the same key.
 
     `once`: the numbers of commands that must not be repeated needlessly, such as entries of lists.
     `replaces`: each command replaces or deletes the whole value of its key.

@@ -29,8 +29,8 @@ _PROTOCOL_ERROR: Final = "ERR Protocol error"
 
 @dataclass(slots=True)
 class Outcome:
-    """The results of commands, by number: `refused` with the reason; `again`: to be repeated,
-    because of `why`; `waits`: only after a pause; `broken`: a connection was broken."""
+    """The results of commands, by number: `refused` with the reason; `again`: to be retried,
+    because of `why`; `waits`: only after a pause; `broken`: a connection broke."""
 
     refused: dict[int, str] = field(default_factory=dict)
     again: list[int] = field(default_factory=list)

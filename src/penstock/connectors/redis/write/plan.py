@@ -14,7 +14,7 @@ from penstock.connectors.redis.write.commands import Commands
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The size limits of a pipeline, and its guarantees. `transactions`: each is atomic;
-    `replicas`: so many must have the writes within `replicas_ms`."""
+    `replicas`: how many must have writes within `replicas_ms`."""
 
     records: int
     bytes: int

@@ -1,9 +1,9 @@
 """Writes the records of one sink task.
 
-A batch is sent in pipelines. A command that the server refuses fails its record alone. Commands
-that it cannot execute now (it is busy, full, loading, or a replica) are sent again. After a while
-the engine repeats the batch: then only the unanswered commands are sent. If each command replaces
-the whole value of its key, only the last one of each key is sent.
+A batch is sent in pipelines. A command that the server refuses fails only its record. The writer
+retries commands while the server is busy, full, loading, or a replica. After a while the engine
+retries the batch: then only the unanswered commands are sent. If each command replaces the whole
+value of its key, only the last one of each key is sent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BatchId = tuple[str, int | None, int, int, int]
 
 @dataclass(slots=True)
 class _Left:
-    """The unfinished commands of a batch to be repeated, and the refused ones."""
+    """The unfinished commands of a batch to be retried, and the refused ones."""
 
     batch_id: BatchId
     numbers: list[int]
@@ -182,7 +182,7 @@ def _account(
             repeated.add(earlier)  # now the last value of the key
             earlier_of.setdefault(earlier, _earlier(commands, earlier))
     if repeated and not commands.replaces:
-        # Repeat all later commands of a repeated one's key, too: the last one must win.
+        # Also repeat later commands for a repeated one's key: the last must win.
         firsts: dict[bytes, int] = {}
         for number in sorted(repeated - commands.once):
             firsts.setdefault(commands.keys[number], number)

@@ -1,5 +1,5 @@
 """A cluster, with the client of OpenSearch, which works with Elasticsearch 7 to 9 too
-(docs/decisions, 24). The client sends a request once: the writer repeats it."""
+(docs/decisions, 24). The client sends a request once; the writer retries it."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class Client:
         *,
         params: Mapping[str, str] | None = None,
     ) -> Any:
-        """The answer. Raises Unreachable if none came or a later request may succeed, and Answered
-        if the cluster refuses."""
+        """The answer. Raises Unreachable if none arrived or a retry may succeed, and Answered if
+        the cluster refuses."""
         return self._perform(method, path, body, params, None)
 
     def bulk(self, body: bytes) -> Any:
@@ -190,7 +190,7 @@ def _connection(options: ClientOptions) -> type:
     from opensearchpy import Urllib3HttpConnection
 
     class Quiet(Urllib3HttpConnection):
-        """A connection that logs no failures, nor the documents in them: they are raised."""
+        """A connection that logs neither failures nor their documents: it raises them."""
 
         def log_request_fail(self, *arguments: Any, **named: Any) -> None:
             return None

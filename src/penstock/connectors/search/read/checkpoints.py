@@ -1,8 +1,8 @@
 """The numbers up to which the writes of shards are complete.
 
-A shard numbers writes before several threads execute them: one may be stored before another with a
-lower number. Up to the global checkpoint all are done, in every copy of the shard, and after a
-refresh searches find them.
+A shard numbers writes before several threads execute them: a write may be stored before one with a
+lower number. Up to the global checkpoint, all are done in every copy of the shard; searches find
+them after a refresh.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The documents of one shard, page by page.
 
 A round reads the documents up to a horizon, which is determined when it starts, within one point in
-time. The next round starts when that is done.
+time. The next round starts after it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PATHS: Final = "pit_id,hits.hits._id,hits.hits._source,hits.hits.sort"
 
 @dataclass(slots=True)
 class Page:
-    """Documents of a shard, as the cluster returns them. `size`: the approximate bytes of JSON of
-    one. `kind`: the type of the field they are sorted by."""
+    """Documents of a shard, as the cluster returns them. `size`: approximate bytes of one as JSON.
+    `kind`: the type of the field they are sorted by."""
 
     shard: Shard
     hits: Sequence[dict[str, Any]]
@@ -80,7 +80,7 @@ class ShardPages:
 
     def page(self) -> Page | None:
         """The next documents; None at the end of a round. Raises Unreachable, and Answered if the
-        cluster refuses a request; the next call continues where it was."""
+        cluster refuses a request; the next call continues there."""
         try:
             if not self._in_round and not self._start():
                 self._finish()

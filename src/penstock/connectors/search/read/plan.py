@@ -22,9 +22,9 @@ class Format(Enum):
 class ReadPlan:
     """Which documents are read, and how. Times in ms.
 
-    `indices`: the names and patterns, as the cluster takes them. `topic`: a template with
-    `${index}`. `field`: the one that documents are sorted by. `source`: the fields that are read;
-    none: all. `keep_alive_ms`: of points in time; 0: none are used.
+    `indices`: the names and patterns, in the cluster's syntax. `topic`: a template with `${index}`.
+    `field`: the one that documents are sorted by. `source`: the fields that are read; none: all.
+    `keep_alive_ms`: of points in time; 0: none are used.
     """
 
     indices: str

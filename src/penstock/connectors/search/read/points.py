@@ -21,7 +21,7 @@ _UNAVAILABLE: Final = (400, 403, 404, 405)
 
 
 class Points:
-    """Opens and closes points in time, if the cluster has them and the user may."""
+    """Opens and closes points in time, if the cluster and privileges allow it."""
 
     def __init__(self, client: Client, keep_alive_ms: int) -> None:
         self._client = client

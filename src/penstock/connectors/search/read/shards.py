@@ -1,4 +1,4 @@
-"""Shards: each is read on its own, because only within one the order is stable."""
+"""Shards: each is read separately, because the order is stable only within one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shard:
 
 
 def shards_of(client: Client, indices: str) -> list[Shard]:
-    """The shards of the open indices of these names and patterns, in order."""
+    """The shards of open indices with these names and patterns, in order."""
     params = {
         "ignore_unavailable": "true",
         "allow_no_indices": "true",

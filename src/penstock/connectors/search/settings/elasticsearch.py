@@ -450,7 +450,7 @@ ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
     SECURITY,
     *_TLS_KEYS,
 )
-"""Connection settings besides those that both dialects have."""
+"""Connection settings besides the common ones."""
 
 ACCESS_RULES: Final = (_proxy_rule, _tls_rule)
 

@@ -339,7 +339,7 @@ ACCESS_KEYS: Final[tuple[Key[Any], ...]] = (
     AWS_REGION,
     AWS_SERVICE,
 )
-"""Connection settings besides those that both dialects have."""
+"""Connection settings besides the common ones."""
 
 ACCESS_RULES: Final = (_aws_rule,)
 

@@ -1,4 +1,4 @@
-"""Settings that Confluent's and Aiven's connectors have in common (connectors.md §15)."""
+"""Settings common to Confluent's and Aiven's connectors (connectors.md §15)."""
 
 from __future__ import annotations
 

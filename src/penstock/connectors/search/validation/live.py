@@ -16,7 +16,7 @@ _OLDEST = (7, 0)
 def findings(
     options: ClientOptions, plan: SinkPlan, props: Mapping[str, str], resource_setting: str
 ) -> Iterable[Finding]:
-    """Findings about the cluster, the user, and resources that have to exist."""
+    """Findings about the cluster, the user, and resources that must exist."""
     mapped = plan.resources
     if mapped is not None:
         topics = [topic.strip() for topic in props.get("topics", "").split(",") if topic.strip()]

@@ -1,4 +1,4 @@
-"""Bulk requests: what is repeated, and what the cluster refuses."""
+"""Bulk requests: retried actions, and refused ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MALFORMED: Final = frozenset(
         "illegal_argument_exception",
         "action_request_validation_exception",
         "document_parsing_exception",
-        # Values that are no JSON objects, and requests that are too large.
+        # Values that are not JSON objects, and oversized requests.
         "not_x_content_exception",
         "parse_exception",
         "x_content_parse_exception",
@@ -37,7 +37,7 @@ _BUSY_TYPES: Final = frozenset(
         "rejected_execution_exception",
         "circuit_breaking_exception",
         "unavailable_shards_exception",
-        "cluster_block_exception",  # such as full disks: it goes away
+        "cluster_block_exception",  # such as full disks: transient
     }
 )
 _LONGEST_WAIT_S: Final = 60.0
@@ -65,7 +65,7 @@ class Refusal:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Actions that are sent together. `after`: requests that must be done before."""
+    """Actions that are sent together. `after`: requests that must be done first."""
 
     records: Records
     actions: Sequence[Action]
@@ -138,7 +138,7 @@ class Sender:
         return self.send(actions[:middle]) + self.send(actions[middle:])
 
     def _wait(self, attempt: int, error: Unreachable) -> None:
-        """Waits before the next attempt, twice as long each time, less up to half of it."""
+        """Waits before the next attempt, twice as long each time, minus up to half."""
         if attempt >= self._retries or self._stopped.is_set():
             raise error
         longest_s = min(self._backoff_ms * 2 ** min(attempt, 20) / 1000, _LONGEST_WAIT_S)
@@ -149,9 +149,9 @@ class Sender:
 def _sorted(
     actions: Sequence[Action], results: Sequence[Mapping[str, Any]], refusals: list[Refusal]
 ) -> tuple[list[Action], str]:
-    """The actions to repeat, with a reason; adds the refused ones to `refusals`.
+    """The actions to retry, with a reason; adds the refused ones to `refusals`.
 
-    If an update is repeated, so are later ones of the same id, which keeps their order.
+    If an update is retried, so are later ones of the same id, which keeps their order.
     """
     busy: list[Action] = []
     ids: set[str] = set()
@@ -190,7 +190,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 def cut(actions: Sequence[Action], most: int, most_bytes: int) -> list[Sequence[Action]]:
     """The actions of each request: at most `most`, and `most_bytes` unless it is a single one. -1
-    bytes: any number."""
+    bytes: no limit."""
     cuts: list[Sequence[Action]] = []
     start = size = 0
     for row, action in enumerate(actions):

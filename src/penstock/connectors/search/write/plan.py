@@ -58,9 +58,9 @@ class DataStreams:
     """Documents go to data streams.
 
     `type`, `dataset`, `namespace` name them, or `prefix` does. `fields`: the first one that a
-    record has becomes `@timestamp`; none: the record's timestamp does. `keeps_timestamp`: if a
-    document has one already. `template`: the index template that is created if it is missing;
-    None: none is created.
+    record has becomes `@timestamp`; none: the record's timestamp does. `keeps_timestamp`: keep an
+    existing one. `template`: the index template that is created if it is missing; None: none is
+    created.
     """
 
     type: str = ""
@@ -116,8 +116,7 @@ class SinkPlan:
         return not (self.ignores_schemas or topic in self.schema_topics)
 
     def resource(self, topic: str) -> str | None:
-        """The index, data stream or alias of a topic; None for a topic that lacks a required
-        one."""
+        """The index, data stream or alias of a topic; None if a required one is missing."""
         if self.resources is not None:
             return self.resources.get(topic)
         streams = self.streams

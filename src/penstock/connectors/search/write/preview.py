@@ -12,8 +12,8 @@ from penstock.connectors.search.client.access import Client
 
 class PreviewClient(Client):
     """Reports a line for each request that creates something, and for each action of a bulk
-    request: as the cluster gets it, with the document behind the action. It assumes that no indices
-    or mappings exist, so all are created."""
+    request: as the cluster gets it, with the document after it. It assumes that no indices or
+    mappings exist, so all are created."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.place = "nowhere"

@@ -3,7 +3,7 @@
 `write` turns records into requests and returns; a few threads send them. `flush` waits until the
 cluster has accepted or refused every action, so offsets are committed only of these. Documents
 whose ids are keys have their records' offsets as versions: writes that are repeated or reordered
-change nothing. Updates have no versions: those of one id follow each other.
+change nothing. Updates have no versions: those of one id run in order.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SearchWriter(SinkWriter):
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
         if not lost:
             return
-        # Their next owner writes them again.
+        # Their next owner rewrites them.
         for request in self._pending:
             request.done.wait()
             if request.error is not None:
@@ -214,7 +214,7 @@ class SearchWriter(SinkWriter):
         ]
 
     def _repeat_failed(self) -> None:
-        """Repeats failed requests."""
+        """Retries failed requests."""
         if not any(request.done.is_set() and request.error for request in self._pending):
             return
         for request in self._pending:
@@ -257,7 +257,7 @@ class SearchWriter(SinkWriter):
         """Reports a document with a later version, unless the record itself is stored."""
         behavior = self._plan.conflicts
         if behavior is None:
-            # With versions from offsets it was written already, and so in a data stream.
+            # With versions from offsets it was written already, as in a data stream.
             if refusal.action.is_versioned or self._plan.streams is not None:
                 return
             behavior = Refusals.WARN

@@ -51,7 +51,7 @@ TYPES: Final[dict[int, tuple[Sql, str]]] = {
     2013: (Sql.TIME, "Z"),
     93: (Sql.TIMESTAMP, "M"),
     2014: (Sql.TIMESTAMP, "M"),
-    # Of single databases.
+    # Database-specific.
     100: (Sql.REAL, "d"),  # Oracle's BINARY_FLOAT
     101: (Sql.DOUBLE, "d"),  # BINARY_DOUBLE
     -101: (Sql.TIMESTAMP, "M"),  # TIMESTAMP WITH TIME ZONE
@@ -115,9 +115,9 @@ def _array(reader: Any, at: int, count: int, sql_type: Sql, letter: str) -> pa.A
 
 
 class Batch:
-    """Rows, by column, to run statements for. Cells of one column are of one kind. `types` are
-    the java.sql.Types of the columns (0: not known). `zone` is the time zone in which moments are
-    written to columns without one."""
+    """Rows, by column, to run statements for. Cells of one column are of one kind. `types` are the
+    java.sql.Types of the columns (0: unknown). Moments are written to columns without a time zone
+    in `zone`."""
 
     def __init__(self, columns: Sequence[Sequence[Any]], types: Sequence[int], zone: str) -> None:
         self.count = len(columns[0])
@@ -140,8 +140,8 @@ class Batch:
         counted: bool = False,
     ) -> list[int]:
         """Runs a statement for all rows, or for `rows`; `order` are the columns of its parameters.
-        Returns how many rows each run changed: -2 where the driver does not report it, never so
-        with `counted`."""
+        Returns how many rows each run changed: -2 if the driver does not report it, never with
+        `counted`."""
         jpype = jvm()
         integers = jpype.JArray(jpype.JInt)
         row_numbers = integers(list(range(self.count) if rows is None else rows))

@@ -38,8 +38,8 @@ class DriverConnection(Connection):
 
     @classmethod
     def open(cls, url: Url) -> Self:
-        """A new connection. Besides the settings of the driver, options of the URL may be
-        `login_s` and `statement_s`: how long these may take."""
+        """A new connection. Besides the driver's settings, the URL's options may have the time
+        limits `login_s` and `statement_s`."""
         assert url.address is not None
         jpype = jvm()
         driver, loader = driver_of(url, url.address.value)
@@ -52,7 +52,7 @@ class DriverConnection(Connection):
         jpype.JClass("java.sql.DriverManager").setLoginTimeout(limit_s)  # drivers look it up there
         thread = jpype.JClass("java.lang.Thread").currentThread()
         previous_loader = thread.getContextClassLoader()
-        thread.setContextClassLoader(loader)  # drivers load their own parts by it
+        thread.setContextClassLoader(loader)  # drivers load their classes by it
         try:
             raw = driver.connect(url.address.value, properties)
         finally:
@@ -100,15 +100,15 @@ class DriverConnection(Connection):
             yield from tuples(result, kinds_of(result), size)
 
     def blocks(self, sql: str, most: int = 0) -> Iterator[list[pa.Array]]:
-        """The columns of a query, some thousand rows at a time; `most`: the maximum of rows in
-        all (0: no limit)."""
+        """The columns of a query, thousands of rows at a time; `most`: the maximum in all (0: no
+        limit)."""
         size = min(most, BLOCK_ROWS) or BLOCK_ROWS
         with self.errors(), self._result(sql, (), most=most) as result:
             yield from blocks(result, kinds_of(result), size)
 
     @contextlib.contextmanager
     def described(self, sql: str) -> Iterator[Any]:
-        """The driver's `ResultSetMetaData` of a query, to be used within `errors`."""
+        """The driver's `ResultSetMetaData` of a query; use it within `errors`."""
         with self._result(sql, ()) as result:
             yield result.getMetaData()
 
@@ -154,7 +154,7 @@ class DriverConnection(Connection):
             self.raw.releaseSavepoint(savepoint)
 
     def quotes(self) -> tuple[str, str]:
-        """The opening and the closing quote of names, from the driver; empty if it says a blank."""
+        """The opening and closing quotes of names, from the driver; empty if it reports a blank."""
         with self.errors():
             quote = str(self.raw.getMetaData().getIdentifierQuoteString()).strip()
         return quote, quote
@@ -206,8 +206,8 @@ class DriverConnection(Connection):
 
 
 def metadata(result: Any, columns: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Columns, by number, of a driver's metadata about tables, as texts; None for those that the
-    result does not have. Closes the result."""
+    """Columns, by number, of a driver's metadata about tables, as texts; None for those missing in
+    the result. Closes the result."""
     rows = []
     with closing(result):
         width = int(result.getMetaData().getColumnCount())

@@ -44,14 +44,14 @@ def error_of(error: Exception) -> PenstockError:
 
     if not isinstance(error, jpype.JException):
         if isinstance(error, pa.ArrowException):
-            return RowRefused(str(error))  # cells of several kinds, or of none that Arrow has
+            return RowRefused(str(error))  # cells of mixed types, or of one not in Arrow
         return other_error(error)
     if not isinstance(error, jpype.JClass("java.sql.SQLException")):
         return DatabaseRefused(f"{error.getClass().getName()}: {error.getMessage()}")
     failed: Any = error
     following = failed.getNextException()
     if isinstance(error, jpype.JClass("java.sql.BatchUpdateException")) and following is not None:
-        failed = following  # the actual error; the outer one says only that there was one
+        failed = following  # the actual error; the outer one only says "failed"
     state = str(failed.getSQLState() or "")
     text = " ".join(str(failed.getMessage()).split())
     text = f"{text} (SQLSTATE {state})" if state else text

@@ -46,7 +46,7 @@ def _jars_at(entry: str) -> list[str]:
 
 
 def problem(url: Url) -> tuple[str, str] | None:
-    """The setting and the advice if a driver cannot be used, as far as the files show."""
+    """The setting and the advice if the files show that a driver cannot be used."""
     listed = listed_in(url)
     missing = [entry for entry in listed if not _jars_at(entry)]
     if missing:

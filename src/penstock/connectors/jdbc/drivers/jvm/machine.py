@@ -1,6 +1,6 @@
 """Runs JDBC drivers in a JVM inside the Python process (`connectors.jvm`).
 
-Spark can only append rows by a driver. The JVM's time zone is UTC, so that a driver's wall clock
+Spark only appends rows via a driver. The JVM's time zone is UTC, so that a driver's wall clock
 times are those of the database. Drivers are found by `META-INF/services/java.sql.Driver`, as
 `java.sql.DriverManager` does it, or named by `penstock.jdbc.driver.class`.
 """
@@ -32,7 +32,7 @@ def _compiled() -> Any:
     jpype = jvm()
     loader = java.loader_of(tuple(java.spark_jars(("janino", "commons-compiler"), _DRIVER)))
     compiler = jpype.JClass("org.codehaus.janino.SimpleCompiler", loader=loader)()
-    # A thread started by Python has no class loader of its own for Janino to use.
+    # A thread started by Python has no class loader that Janino could use.
     compiler.setParentClassLoader(loader)
     compiler.cook(resources.files(__package__).joinpath("Rows.java").read_text())
     return compiler.getClassLoader()
@@ -69,7 +69,7 @@ def driver_of(url: Url, address: str) -> tuple[Any, Any]:
             if driver.acceptsURL(address):
                 return driver, loader
         except jpype.JException:
-            continue  # skip a driver that lacks something it needs
+            continue  # skip a driver with missing dependencies
     raise ConfigInvalid(
         [
             f"no JDBC driver for '{url.shown}' (connection.url) is in {searched}; name its jar "
