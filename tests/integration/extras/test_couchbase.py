@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
-
-import pytest
 
 from penstock.connectors.couchbase.client.access import COUCHBASE
 
@@ -42,13 +38,3 @@ def test_the_extra_is_the_projects() -> None:
     declared = extras()
     assert [each.partition(">")[0] for each in declared[COUCHBASE.name]] == ["couchbase"]
     assert f"penstock[{COUCHBASE.name}]" in declared["all"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["client.keyspace", "settings.ids", "settings.texts", "write.documents", "read.events"],
-)
-def test_examples_in_docstrings_are_true(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"penstock.connectors.couchbase.{name}"))
-    assert result.attempted > 0
-    assert result.failed == 0

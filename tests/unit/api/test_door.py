@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 
 import pytest
@@ -24,8 +23,3 @@ def test_every_common_error_is_exported() -> None:
     common = {each.__name__ for each in PenstockError.__subclasses__()
               if each.__module__ == PenstockError.__module__}  # fmt: skip
     assert common <= set(api.__all__)
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_the_examples_are_true(door: str) -> None:
-    assert doctest.testmod(importlib.import_module(door)).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import sys
 from collections.abc import Collection
 
@@ -16,7 +15,6 @@ from penstock.api import (
     SinkConnector,
     SinkContext,
     SinkWriter,
-    plugin,
 )
 from penstock.api.settings import Config, ConfigDef
 
@@ -46,10 +44,6 @@ class Bare(Shelf):
     """Needs nothing beside penstock."""
 
     plugin = Plugin("acme.Bare", "1", ConfigDef())
-
-
-def test_the_examples_are_true() -> None:
-    assert doctest.testmod(plugin).failed == 0
 
 
 def test_what_cannot_be_found_is_missing_and_nothing_is_imported(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 from dataclasses import replace
 
-from penstock.cli.records import letters, lines, reading
 from penstock.cli.records.letters import letter, root_cause
 from penstock.cli.records.lines import Shown, json_line, text_lines
 from penstock.cli.records.sides import Cell
@@ -26,13 +24,6 @@ def headers() -> list[tuple[str, bytes | None]]:
         failure = Failure(0, Stage.VALUE_CONVERTER, "org.example.Converter", error)
     original = Letter("orders", 2, 41, None, None, b"{", [], "")
     return [("source", b"web"), *context_headers(TaskId("sink", 3), failure, original)]
-
-
-def test_the_examples_are_true() -> None:
-    for module in (letters, lines, reading):
-        result = doctest.testmod(module)
-        assert result.attempted > 0
-        assert result.failed == 0
 
 
 def test_a_record_without_such_headers_is_no_dead_letter() -> None:

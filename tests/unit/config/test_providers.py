@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 import pytest
@@ -22,7 +20,6 @@ from penstock.api import (
     SinkContext,
     SinkWriter,
 )
-from penstock.config import providers as pure
 from penstock.config.define import HIGH, INT, PASSWORD, STRING, Config, ConfigDef, Key
 from penstock.config.providers import (
     Placeholder,
@@ -38,7 +35,6 @@ from penstock.convert.text import StringConverter
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import SinkPlan
 from penstock.ids import TaskId
-from penstock.offsets import file as offset_file
 from penstock.plugins.registry import Kind, Registry
 from penstock.runtime.planning import Planner
 from penstock.runtime.providers import LogFilter, Providers, resolved_worker
@@ -516,9 +512,3 @@ def test_what_holds_for_ever_is_told_too(plans: Plans) -> None:
     """This replaces the time of an older configuration."""
     plans.planner.planned("login", CONNECTOR)
     assert plans.held == [("login", None)]
-
-
-@pytest.mark.parametrize("module", [pure, offset_file])
-def test_the_examples_are_true(module: ModuleType) -> None:
-    result = doctest.testmod(module)
-    assert (result.attempted > 0, result.failed) == (True, 0)

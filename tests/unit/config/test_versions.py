@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 
 import pytest
 
-from penstock.config import versions as plugin_versions
 from penstock.config.versions import Version
 
 # As org.apache.maven.artifact.versioning.ComparableVersion 3.9.6 orders them, which Kafka Connect
@@ -59,9 +57,3 @@ def test_versions_are_ordered_as_by_maven() -> None:
 def test_any_text_is_a_version(text: str) -> None:
     assert Version(text) == Version(text)
     assert not Version(text) < Version(text)
-
-
-def test_the_examples_are_true() -> None:
-    result = doctest.testmod(plugin_versions)
-    assert result.attempted > 0
-    assert result.failed == 0

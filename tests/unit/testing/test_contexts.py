@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import threading
 
 import pytest
@@ -16,7 +15,6 @@ from penstock.api import (
     TopicPartition,
 )
 from penstock.errors import DataError
-from penstock.testing import contexts
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 
 SINK: SinkContext = SinkContextStub()  # the type checker compares them with the protocols
@@ -87,9 +85,3 @@ def test_what_was_stored_at_the_start_and_since_is_told() -> None:
     assert context.stored_offset({"file": "a"}) == {"line": 5}
     assert context.stored_offset({"file": "b"}) is None
     assert list(context.stored_offsets) == start
-
-
-def test_the_examples_are_true() -> None:
-    result = doctest.testmod(contexts)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -1,4 +1,4 @@
-"""The sink to a local folder, or one that is mounted."""
+"""The sink to a local or mounted folder."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class LocalFileSource(FolderSource):
 
 
 def _existing(path: str) -> str:
-    """The folder, or the closest one above that exists."""
+    """The folder, or its closest parent that exists."""
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     return path

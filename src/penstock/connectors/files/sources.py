@@ -34,7 +34,7 @@ class FileSource(SourceConnector):
 
     @abstractmethod
     def known_by(self, config: Config) -> str:
-        """The key in source partitions of what an offset belongs to: a file, or a folder."""
+        """The key in source partitions that names the file or folder of an offset."""
 
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
         return task_props(config, max_tasks)

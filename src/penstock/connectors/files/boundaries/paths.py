@@ -121,7 +121,7 @@ class TimeFolders:
 
 
 def to_local(time: int, zone: ZoneInfo) -> int:
-    """The local time in a zone, as ms since the epoch if it were UTC."""
+    """The local time in a zone: ms since the epoch, as if it were UTC."""
     offset = (EPOCH + time * _MS).astimezone(zone).utcoffset()
     assert offset is not None, "a zone has one at any time"
     return time + offset // _MS

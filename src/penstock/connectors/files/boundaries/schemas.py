@@ -17,7 +17,7 @@ class Compatibility(Enum):
 
 
 class Fit(Enum):
-    """What happens to a record for an open file."""
+    """What an open file does with a record."""
 
     WRITE = "write"  # it is written, projected if its schema is another version
     CUT = "cut"  # it begins a new file

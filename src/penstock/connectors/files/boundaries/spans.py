@@ -6,7 +6,7 @@ that restarts at a committed offset creates the same files with the same names, 
 batches. The one exception is the clock: `rotate.schedule.interval.ms`, and partitioners that use
 it.
 
-Cuts are made, as by Confluent's connectors (connectors.md §13),
+A cut happens, as in Confluent's connectors (connectors.md §13),
 
 - after a record: when the span has `flush.size` records, in all its files together;
 - before a record: when its time is `rotate.interval.ms` after that of the span's first; with
@@ -61,7 +61,7 @@ class Span:
     count: int = 0
     first_ms: int | None = None
     folder: str | None = None  # of the last record
-    tombstones: bool = False  # what the last record was
+    tombstones: bool = False  # of the last record
     opened_ms: int = 0  # by the clock
     start: int = 0  # the offset of the first record
 
@@ -73,8 +73,8 @@ EMPTY: Final = Span()
 class Rows:
     """The properties of consecutive records of one topic partition that boundaries depend on.
 
-    `folders` and `tombstones` are one value for all rows, or a value for each. `times` are needed
-    with `Rules.interval_ms` only. `schemas` are runs: the row after each, and its schemas.
+    `folders` and `tombstones` are one value for all rows, or a value for each. Only
+    `Rules.interval_ms` needs `times`. `schemas` are runs: the row after each, and its schemas.
     """
 
     offsets: Sequence[int]
@@ -104,7 +104,7 @@ class Cut:
 
 Action = Add | Cut
 Refused = dict[int, str]
-"""Rows that go into no file, with the reasons."""
+"""Rows that no file accepts, with the reasons."""
 
 
 def advance(rules: Rules, span: Span, rows: Rows, now: int) -> tuple[Span, list[Action], Refused]:
@@ -199,7 +199,7 @@ class _Plan:
             start = stop
 
     def take_rows(self, start: int, stop: int) -> None:
-        """Takes one row after the other."""
+        """Takes rows one by one."""
         rows = self._rows
         runs = iter(rows.schemas)
         end, schemas = next(runs)

@@ -1,4 +1,4 @@
-"""Reads Avro files: the header, then one block after the other.
+"""Reads Avro files: the header, then block by block.
 
 The functions of the converter decode records (`penstock.api.avro`), so that files and messages of a
 schema have the same values. They are about as fast as fastavro, without converting its results.
@@ -69,7 +69,7 @@ class _Buffered:
         self._held, self._at, self._begin = b"", 0, position
 
     def fill(self, size: int) -> int:
-        """Buffers `size` bytes from here on, if available. Returns how many there are."""
+        """Buffers the next `size` bytes, if available. Returns how many are buffered."""
         available = len(self._held) - self._at
         if available >= size:
             return available
@@ -92,7 +92,7 @@ class _Buffered:
         return data
 
     def find(self, piece: bytes) -> bool:
-        """Moves behind the next occurrence; returns whether there is one."""
+        """Moves past the next occurrence; returns whether there is one."""
         while True:
             at = self._held.find(piece, self._at)
             if at >= 0:
@@ -218,7 +218,7 @@ class _AvroDecoder(Decoder):
         return self._input.exactly(size)
 
     def _next_block(self) -> bool:
-        """Reads a block; False at the end, or if there is none now."""
+        """Reads a block; False at the end, or if none is available."""
         source = self._input
         while not self._ended:
             position = source.tell()
@@ -290,8 +290,8 @@ class _AvroDecoder(Decoder):
     def _decode_rest(
         self, error: Exception, at: int, count: int, decoded: list[Value], row: int, failed: Failed
     ) -> int:
-        """Decodes the rest of `count` records after one raised `error`. If only its value is at
-        fault, that row fails alone."""
+        """Decodes the rest of `count` records after one raised `error`. If only its value is
+        invalid, only that row fails."""
         assert self._data is not None, "it has begun"
         if not isinstance(error, DataError):
             raise Truncated(f"The file is damaged: a record cannot be decoded: {error}") from error

@@ -54,7 +54,7 @@ class _Compressed:
 
 
 class _Zstd:
-    """Through Arrow, which has a single level: Python has no zstd yet."""
+    """Uses Arrow, which has a single level: Python has no zstd yet."""
 
     def __init__(self, out: Out) -> None:
         self._stream = pa.CompressedOutputStream(pa.PythonFile(Handle(out), "w"), "zstd")
@@ -144,7 +144,7 @@ FILE_CODECS: Final[Mapping[str, str]] = {
     "zstd": ".zst",
     "snappy": ".snappy",
 }
-"""Codecs of whole files, and their suffixes of file names."""
+"""Codecs of whole files, and their file name suffixes."""
 
 
 def compressing(codec: str, level: int | None, out: Out) -> Stream:

@@ -1,7 +1,7 @@
 """Decompression: of whole files, and of the blocks of Avro files.
 
 Files may have several consecutive members or frames. A file that ends within one raises Truncated
-after the data before it was read; one that does not begin like its codec raises NotThisFormat.
+after the data before it was read; one that begins unlike its codec raises NotThisFormat.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Held:
 
     closed = False
     fault: Exception | None = None
-    """The error that the input raised: Arrow reports it like a damaged file."""
+    """The error that the input raised: Arrow reports it as a damaged file."""
 
     def __init__(self, source: Input) -> None:
         self._source = source
@@ -149,7 +149,7 @@ class Held:
         return self._size
 
     def read(self, n: int = -1) -> bytes:
-        """Exactly `n` bytes, unless the file ends: Arrow takes fewer for the end."""
+        """Exactly `n` bytes, unless the file ends: to Arrow, fewer mean the end."""
         remaining = n if n >= 0 else max(0, self._size - self.tell())
         data = self._read(remaining) if remaining else b""
         if len(data) == remaining or not data:
@@ -186,7 +186,7 @@ class Held:
 
 
 class _Zstd:
-    """Through Arrow: Python has no zstd yet."""
+    """Uses Arrow: Python has no zstd yet."""
 
     def __init__(self, source: Input) -> None:
         _require_magic(source, b"\x28\xb5\x2f\xfd")

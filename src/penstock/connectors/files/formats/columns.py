@@ -51,7 +51,7 @@ class _ColumnEncoder(Encoder[Any]):
         return batch_of(self._schema, column)
 
     def append(self, encoded: Any) -> None:
-        # A group ends at the same row for any batches, unless it ends because of its bytes.
+        # A group ends at the same row for any batches, unless it reaches its byte limit.
         while self._rows + len(encoded) >= _GROUP_ROWS:
             room = _GROUP_ROWS - self._rows
             self._hold(encoded.slice(0, room))
@@ -103,7 +103,7 @@ class Parquet(Format):
     structs_only = True
 
     def __init__(self, codec: str = "snappy", *, bare: bool = False) -> None:
-        """`bare`: file names have no suffix of the codec."""
+        """`bare`: file names lack the codec's suffix."""
         self._codec, ending = PARQUET_CODECS[codec]
         self._ending = "" if bare else ending
 
@@ -133,7 +133,7 @@ class _ParquetEncoder(_ColumnEncoder):
 
 @lru_cache(maxsize=256)
 def _in_avro(schema: Schema) -> bytes | None:
-    """The schema as readers with Kafka Connect expect it; None if Avro cannot express it."""
+    """The schema as Kafka Connect's readers expect it; None if Avro cannot express it."""
     try:
         return json.dumps(avro_schema(schema), separators=(",", ":")).encode()
     except DataError:

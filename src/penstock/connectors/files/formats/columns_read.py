@@ -34,7 +34,7 @@ _BATCH_ROWS: Final = 1 << 16
 
 
 class ParquetReading(Reading):
-    """Parquet files. Ranges have the row groups that begin in them.
+    """Parquet files. A range has the row groups that begin in it.
 
     `only` names the single column whose values are the records: `key` and `headers` in the files
     of keys and headers.

@@ -1,8 +1,8 @@
-"""Reads CSV (RFC 4180) with Arrow, or with a parser of its own if Arrow refuses the data.
+"""Reads CSV (RFC 4180) with Arrow, or with a Python parser if Arrow refuses the data.
 
 Arrow reads a block of records into columns. If a cell is not of its column's type, all cells are
 read as strings and converted one by one: only the rows of bad cells fail. Blocks with misplaced
-quotes go to the own parser.
+quotes go to the Python parser.
 """
 
 from __future__ import annotations
@@ -68,10 +68,9 @@ RFC_4180: Final = Dialect()
 class CsvReading(Reading):
     """CSV files.
 
-    The columns have the names of the header; else `names`, or those of the schema, or `column1` and
-    so on. A schema leaves out columns that it does not have. Without a schema, types are inferred
-    from the first `infer` rows; with 0 all are strings. An unquoted empty cell is null, and so is a
-    cell equal to `null`.
+    The header names the columns; without one `names`, the schema, or `column1` and so on. Columns
+    that a schema lacks are left out. Without a schema, types are inferred from the first `infer`
+    rows; with 0 all are strings. An unquoted empty cell is null, and so is a cell equal to `null`.
     """
 
     def __init__(
@@ -367,7 +366,7 @@ class _CsvDecoder(LineDecoder[bytes]):
     def _by_arrow(
         self, lines: list[bytes], types: Mapping[str, Any], failed: Failed
     ) -> dict[str, Any] | None:
-        """The columns of rows with as many cells as there are names; None if Arrow fails."""
+        """The columns of rows with one cell for each name; None if Arrow fails."""
         data = NEWLINE.join([*lines, b""])
         wrong: list[tuple[int | None, int]] = []
 

@@ -42,9 +42,9 @@ RECORD_MAX: Final = "penstock.record.max.bytes"
 class Position:
     """Where reading continues: after `record` records of the file.
 
-    `byte` is the same position in bytes, for formats whose uncompressed files can be entered there
-    (lines of text), else None. With record 0 it is where a range begins. Block formats (Avro,
-    Parquet) keep it: their `record` counts from the first one of the range.
+    `byte` is the same position in bytes if reading can start there (uncompressed lines of text),
+    else None. With record 0 it is where a range begins. Block formats (Avro, Parquet) keep it:
+    their `record` counts from the first one of the range.
     """
 
     record: int = 0
@@ -75,7 +75,7 @@ class Input(Protocol):
         """At most `n` bytes from the current position on; b"" at the end."""
 
     def seek(self, position: int, /) -> object:
-        """Goes to a byte, counted from the beginning."""
+        """Moves to a byte, counted from the beginning."""
 
     def tell(self) -> int:
         """The current position."""

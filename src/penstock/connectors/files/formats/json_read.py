@@ -173,7 +173,7 @@ _CLOSING: Final = frozenset(']}"')
 
 
 class _DocumentDecoder(Decoder):
-    """Reads values one after the other with Python's own decoder, which reports where they end."""
+    """Reads values one by one with Python's decoder, which reports where they end."""
 
     def __init__(self, stream: Stream, skip: int, schema: Schema | None, most: int) -> None:
         self._stream = stream
@@ -287,7 +287,7 @@ class _DocumentDecoder(Decoder):
                 if self._ended or not self._more():
                     raise self._error(str(error)) from error
                 continue
-            # A number may continue behind the text that was read.
+            # A number may continue after the text that was read.
             if self._text[end - 1] in _CLOSING or end < len(self._text) or not self._more():
                 self._at = end
                 return value

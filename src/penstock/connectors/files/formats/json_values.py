@@ -147,13 +147,13 @@ def _decimal(scale: int) -> Read:
 
 
 def _with_places(text: str, scale: int) -> bool:
-    """Whether a number is written with exactly so many places."""
+    """Whether a number has exactly `scale` decimal places."""
     return text[-scale - 1 : -scale] == "." and text[-scale:].isdecimal()
 
 
 def scaled(text: str, scale: int) -> Decimal:
     """A number with `scale` decimal places. Raises DataError if it has more, or is not a number."""
-    if not text.isascii() or "_" in text:  # Python would read them
+    if not text.isascii() or "_" in text:  # Python accepts them
         raise DataError(f"{_shown(text)} is no Decimal")
     try:
         number = Decimal(text)

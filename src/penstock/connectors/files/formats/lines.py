@@ -125,7 +125,7 @@ class Csv(Format):
 
 
 class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
-    """Encodes to the names for a file without any, and the lines."""
+    """Encodes to names, for a file that has none yet, and lines."""
 
     def __init__(self, schema: Schema | None, stream: Any, delimiter: str, header: bool) -> None:
         self._schema = schema

@@ -76,7 +76,7 @@ class Separated:
         """Where the next block begins."""
 
     def skip_partial(self) -> None:
-        """Moves behind the next separator, where the first record of a range begins."""
+        """Moves past the next separator, where the first record of a range begins."""
         while True:
             at = self._held.find(self._separator)
             if at >= 0:
@@ -93,7 +93,7 @@ class Separated:
             self._held = tail + more
 
     def block(self, max_bytes: int) -> Block | None:
-        """About `max_bytes` of records, at least one; None at the end, or if there is none now.
+        """About `max_bytes` of records, at least one; None at the end, or if none is complete.
         Raises TooLarge."""
         if self._stop is not None and self.begin >= self._stop:
             return None

@@ -1,4 +1,4 @@
-"""Converts Connect's values to the form that a library for files writes."""
+"""Converts Connect's values to the form that a file library writes."""
 
 from __future__ import annotations
 

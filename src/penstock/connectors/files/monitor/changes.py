@@ -1,8 +1,8 @@
-"""Decides what to read of a file that changed, and what of that to send. Pure.
+"""Decides what to read of a changed file, and how much of that to send. Pure.
 
-A file is new, or known by what was sent of it. A *whole* file is read from its beginning whenever
-its size or time differs; its hash tells whether its content changed. In *slices* only unsent bytes
-are read, and size and time alone indicate changes.
+A file is new, or known by how much was sent. A *whole* file is read from its beginning whenever
+its size or time differs; its hash shows whether its content changed. In *slices* only unsent bytes
+are read, and only size and time indicate changes.
 
 | | a new file | it grew, the beginning is the same | other changes | only its time differs |
 |---|---|---|---|---|
@@ -109,8 +109,8 @@ def _is_same_version(before: Known, seen: FileState) -> bool:
     """Whether a file of the same size is the same, judged by its time alone."""
     if same_time(before, seen):
         return True
-    # Times of the other connector are those of the server's clock, to the minute or the day. A
-    # file that was not written since then is the one that it read.
+    # The other connector stores times of the server's clock, to the minute or the day. A file
+    # that was not written since then is the one that it read.
     return before.precision_ms is None and seen.modified_ms <= before.last_inspected_ms
 
 

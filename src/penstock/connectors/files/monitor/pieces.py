@@ -19,7 +19,7 @@ class Piece:
 
 
 Read = Callable[[int], bytes]
-"""Reads so many bytes, or fewer at the end."""
+"""Reads this many bytes, or fewer at the end."""
 
 
 def slices(read: Read, start: int, stop: int, size: int) -> Iterator[Piece]:

@@ -1,7 +1,7 @@
 """Reads new content of monitored files, one file after the other (connectors.md §10).
 
 A round lists the monitored folders and notes the files that changed; polls read them. The reader
-remembers what each poll returns, so after any failure the next round continues behind it. A server
+remembers what each poll returns, so after any failure the next round continues after it. A server
 that does not answer ends the round: the next one is delayed with backoff, and the task continues.
 """
 
@@ -108,7 +108,7 @@ class MonitorReader(SourceReader):
         self._path = ""
         """Of the current file."""
         self._deferred: set[str] = set()
-        """Files at which the server failed: others are read first."""
+        """Files on which the server failed: others are read first."""
         self._batch = _Batch()
         self._warned: set[str] = set()  # paths with a logged warning
         self._is_resting = True
@@ -305,7 +305,7 @@ class MonitorReader(SourceReader):
         return Records(batch.topics, list(nulls), list(nulls), keys, values)
 
     def _fail(self, error: StoreRefused | StoreUnavailable) -> None:
-        """Ends the round. The next one continues behind what was read."""
+        """Ends the round. The next one continues after what was read."""
         if self._pieces is not None:
             self._deferred.add(self._path)
         self._end_file()
@@ -340,7 +340,7 @@ class MonitorReader(SourceReader):
         return watch is not None and watch.mode is Mode.UPDATE
 
     def _finish_leftover(self, seen: FileState, known: Known) -> None:
-        """Finishes a file whose offset is stored, as an earlier task may not have done it."""
+        """Finishes a file whose offset is stored, in case an earlier task did not."""
         if self._plan.after is After.NOTHING:
             return
         stored = self._context.stored_offset({PATH: seen.path})

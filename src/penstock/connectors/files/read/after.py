@@ -23,7 +23,7 @@ class After:
     """Policies for files that were read, and for files that cannot be read.
 
     >>> after = After(Policy.MOVEBYDATE, "/done/", relative_to="/in/")
-    >>> after.destination(Found("/in/b/a.csv", 1, 86_400_000))
+    >>> after.destination(ListedFile("/in/b/a.csv", 1, 86_400_000))
     '/done/b/1970-01-02/a.csv'
     """
 
@@ -61,7 +61,7 @@ class After:
         return f"{self.folder}{within}{name}"
 
     def apply(self, store: ReadStore, found: ListedFile, *, error: bool) -> bool:
-        """Applies the policy, again after an interruption. Returns whether the file was removed."""
+        """Applies the policy; may be repeated. Returns whether the file was removed."""
         if error:
             if self.errors is None:
                 return False

@@ -7,11 +7,11 @@ creates the offsets that are stored with records.
 read. Its offsets are those of Confluent's S3 source.
 
 `FileLedger` remembers each file, so files may come in any order. It would grow without limit if
-files remain, so beyond `limit` it forgets files that a mark covers. A mark states for a share of
-all names (`lane`'s hash modulo a number) that all files were read which
+files remain, so beyond `limit` it forgets files that a mark covers. For a share of all names
+(`lane`'s hash modulo a number), a mark states that all files were read that
 
 - had arrived before `before_ms`; or
-- sort up to `cursor`, and had arrived before `began_ms`, the start of the listing that got so far.
+- sort up to `cursor`, and had arrived before `began_ms`, the start of the listing that reached it.
 
 A mark stays valid if the number of tasks changes. A mark never covers files that arrive within
 `late_ms` of the start of its listing: clocks differ, and S3 dates an object by the start of its
@@ -91,7 +91,7 @@ class FolderLedger(Ledger):
 
     `fileOffset` is the number of records read. We add the version of the file while it is being
     read, the byte position if the format has one, and the lane to partitions of folders with files
-    of several Kafka partitions. The offset of a folder without a lane counts for all lanes.
+    of several Kafka partitions. The offset of a folder without a lane is for all lanes.
     """
 
     def __init__(self, stored: Offsets, *, one_lane: bool) -> None:
@@ -275,7 +275,7 @@ class FileLedger(Ledger):
         limit: int,
         late_ms: int,
     ) -> None:
-        """`place` identifies in marks where the files are."""
+        """`place` identifies the files' location in marks."""
         self._shape = shape
         self._place = place
         self._share = (task, tasks)

@@ -129,7 +129,7 @@ class Named:
 @dataclass(frozen=True, slots=True)
 class Templated:
     """The names of `file.name.template`, a regular expression with `{{topic}}`, `{{partition}}`,
-    `{{start_offset}}` and `{{timestamp}}`, somewhere in the key behind the prefix.
+    `{{start_offset}}` and `{{timestamp}}`, anywhere in the key after the prefix.
 
     `topic` overrides the topic in the name. With `by_partition` one task reads all files of a
     partition; names without a partition are then ignored.

@@ -15,7 +15,7 @@ from penstock.connectors.files.read.scan import Finding
 
 TASK: Final = "task.index"
 TASKS: Final = "task.count"
-"""Props that tell a task which files are its own."""
+"""Props that tell a task which files to read."""
 
 ReadingOf = Callable[[str], Reading]
 """The format of a file, by its path."""
@@ -55,5 +55,5 @@ class SourcePlan:
     keys: Beside | None = None
     headers: Beside | None = None
     split_bytes: int = 0
-    """Larger files are read in parallel ranges of so many bytes; 0: they are not. Only if no files
-    are read beside them and records get no numbers."""
+    """Larger files are read in parallel ranges of this size; 0: they are not. Only if no files are
+    read beside them and records get no numbers."""

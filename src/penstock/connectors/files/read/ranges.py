@@ -1,7 +1,7 @@
 """Large files that are read in parallel ranges.
 
-A poll returns the ranges of a window of the file as its parts, and the offset behind the window. A
-range has the records that begin in it, so that together they have each record once. Records keep
+A poll returns the ranges of a window of the file as its parts, and the offset after the window. A
+range has the records that begin in it, so together the ranges have each record once. Records keep
 their order within a range, but not between ranges.
 """
 
@@ -65,7 +65,7 @@ def is_split(plan: SourcePlan, work: Work) -> bool:
 
 
 def window(plan: SourcePlan, work: Work) -> tuple[list[Range], int]:
-    """The next ranges of a file, and the byte behind them."""
+    """The next ranges of a file, and the byte after them."""
     size, step = work.found.size, plan.split_bytes
     begin = work.position.byte or 0
     stop = min(size, begin + _WINDOW * step)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 _TIDY_AGAIN_MS: Final = 5_000
 _LARGE: Final = 1_000
-"""Chunks of so many records are not joined with others, which would copy their columns."""
+"""Chunks of this many records are not joined with others: that would copy columns."""
 _LOGGED: Final = 10
 """Skipped records of a file that are logged with a line each."""
 
@@ -50,10 +50,10 @@ class _Ended:
 
 
 class FilesReader(SourceReader):
-    """Reads one file after the other.
+    """Reads files one by one.
 
-    Only the ledger knows what was polled: after an error the file is opened again where the last
-    poll ended.
+    Only the ledger knows what was polled: after an error the file is reopened where the last poll
+    ended.
     """
 
     idle_ms = 0  # `poll` waits
@@ -172,7 +172,7 @@ class FilesReader(SourceReader):
         return Polled(offsets=gathered.offsets(), parts=[range.part() for range in ranges])
 
     def _next(self, now: int, gathered: _Gathered) -> Work | None:
-        """The next file. Cleans up files that were left over when the task had stopped."""
+        """The next file. Cleans up files that a stopped task left over."""
         while True:
             try:
                 work = self._scan.next(now)

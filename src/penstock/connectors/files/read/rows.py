@@ -38,8 +38,7 @@ class Time(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyOf:
-    """The keys of records without a key of their own: the path of the file, or fields of the
-    value."""
+    """The keys of records that have none: the path of the file, or fields of the value."""
 
     is_path: bool = False
     fields: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ class Dress:
 
 @dataclass(slots=True)
 class Side:
-    """The keys and headers of the same rows, from the files beside."""
+    """The keys and headers of the same rows, from their own files."""
 
     keys: Column | None = None
     headers: list[Sequence[Header]] | None = None

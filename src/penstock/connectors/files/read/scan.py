@@ -2,7 +2,7 @@
 
 Files are listed in the order of their names, and each is read at once, so that memory does not grow
 with their number. A task skips files that it does not own or has read; after many of these, the
-listing continues behind them. When a listing ends, the next one begins after a pause.
+listing jumps past them. When a listing ends, the next one begins after a pause.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from penstock.connectors.files.stores.reading import ListedFile, ReadStore
 log = logging.getLogger(__name__)
 
 _SKIPPED: Final = 2_000
-"""Files of a lane that are skipped one by one before the listing continues behind them."""
+"""Files of a lane that are skipped one by one before the listing jumps past them."""
 _SORTED: Final = 10_000
 """The maximum number of files that are sorted in memory."""
 _SETTLED: Final = 1_000
-"""The ledger may forget files after so many files."""
+"""The ledger may forget files after this many."""
 
 SortKey = Callable[[ListedFile], tuple[object, ...]]
 
@@ -101,11 +101,11 @@ class Scan:
         self._marked = False  # whether a file is held back by a marker
         self._next_ms = 0
         self.forgotten: list[SourceOffset] = []
-        """Offsets to be stored, because files are forgotten. The caller clears them."""
+        """Offsets to store because files are forgotten. The caller clears them."""
 
     def next(self, now: int) -> Work | Leftover | None:
-        """The next file, or None if there is none now. The caller has read or given up the previous
-        one. Raises errors of the store; the next call continues there."""
+        """The next file, or None if none is due. The caller has read or given up the previous one.
+        Raises errors of the store; the next call continues there."""
         if self._listing is None:
             if now < self._next_ms:
                 return None

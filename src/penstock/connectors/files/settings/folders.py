@@ -224,7 +224,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def format_of(kind: Kind, config: Config) -> str:
-    """The format of files, of READINGS."""
+    """The format of files, in READINGS."""
     if kind.format is not None:
         return kind.format
     format = entry(READINGS, FORMAT, config[FORMAT_CLASS])
@@ -233,7 +233,7 @@ def format_of(kind: Kind, config: Config) -> str:
 
 
 def folder_of(config: Config) -> str:
-    """The folder that is read, with a slash at its end."""
+    """The folder that is read, with a trailing slash."""
     return _as_folder(config[INPUT_PATH])
 
 

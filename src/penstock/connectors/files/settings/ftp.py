@@ -1,5 +1,5 @@
 """The settings of the source of FTP and SFTP servers, under the names of Stream Reactor's
-connector, and of Eneco's, its origin, which have no `connect.` (connectors.md §10)."""
+connector, and of Eneco's, its origin, without `connect.` (connectors.md §10)."""
 
 from __future__ import annotations
 

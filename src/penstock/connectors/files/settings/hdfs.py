@@ -285,8 +285,8 @@ def hdfs_folders(config: Config) -> HdfsFolders:
 
 
 def _named(text: str) -> str:
-    """A folder's name that leads nowhere else; HDFS has no colons in names. Raises DataError if
-    there cannot be one."""
+    """A folder name that cannot escape its folder; HDFS allows no colons. Raises DataError if
+    none is possible."""
     return checked_name(text, escaped(text).replace(":", "%3A"), "a folder", _LONGEST)
 
 

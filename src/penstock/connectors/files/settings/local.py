@@ -76,7 +76,7 @@ def folder_of(config: Config) -> Path:
 
 
 def _named(text: str) -> str:
-    """A folder's name that leads nowhere else. Raises DataError if there cannot be one."""
+    """A folder name that cannot escape its folder. Raises DataError if none is possible."""
     return checked_name(text, escaped(text), "a folder", _LONGEST)
 
 

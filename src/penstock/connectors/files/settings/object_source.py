@@ -259,7 +259,7 @@ def modules_of(config: Config) -> list[str]:
 
 
 def known_by(config: Config) -> str:
-    """The key in source partitions of what an offset belongs to."""
+    """The source partition key that names the file or folder."""
     return "fileName" if config[MODE] == GENERIC else "folder"
 
 
@@ -274,8 +274,8 @@ def prefixes_of(config: Config) -> tuple[str, ...]:
 def object_source_plan(
     config: Config, poll: Key[int], place: str, ignored: Iterable[str]
 ) -> SourcePlan:
-    """The plan of a valid configuration. `place`: the prefix of objects' names that tells their
-    store; `ignored`: settings that have no meaning here."""
+    """The plan of a valid configuration. `place`: the prefix of object names that identifies
+    their store; `ignored`: settings that have no meaning here."""
     names = [name for name in ignored if name in config.props]
     if names:
         log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(names))

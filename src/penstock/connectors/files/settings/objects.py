@@ -1,5 +1,5 @@
-"""The settings that connectors to object stores have in common: each store has them under names of
-its own (connectors.md §13)."""
+"""The settings that connectors to object stores have in common, under different names for each
+store (connectors.md §13)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def part_size(name: str, group: str, order: int, most: int, of: str = "part") ->
 
 
 def retries(name: str, group: str, order: int, least: int = 0) -> Key[int]:
-    """How often a request is repeated."""
+    """How often a request is retried."""
     return Key(
         name,
         INT,
@@ -95,7 +95,7 @@ def retries(name: str, group: str, order: int, least: int = 0) -> Key[int]:
 
 
 def conditional(name: str, group: str, order: int) -> Key[bool]:
-    """Whether files of other tasks stay."""
+    """Whether to keep other tasks' files."""
     return Key(
         name,
         BOOLEAN,
@@ -118,7 +118,7 @@ class Compression:
 
 
 def compression(prefix: str, group: str, order: int) -> Compression:
-    """Its keys, with names that begin with `prefix`."""
+    """Compression keys; names begin with `prefix`."""
     return Compression(
         Key(
             f"{prefix}.compression.type",
@@ -163,7 +163,7 @@ class Proxy:
 
 
 def proxy(prefix: str, group: str, order: int, user: str | None = "") -> Proxy:
-    """Its keys, with names that begin with `prefix`. `user`: the default."""
+    """Proxy keys; names begin with `prefix`. `user`: the default."""
     return Proxy(
         Key(
             f"{prefix}.proxy.url",

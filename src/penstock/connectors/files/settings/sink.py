@@ -505,7 +505,7 @@ def _schedule_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 def _nulls_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
-    """A record without a value can be written only by its key."""
+    """Without a value, only a record's key can be written."""
     behavior = str(parsed.get(BEHAVIOR_ON_NULL_VALUES.name) or "").lower()
     if behavior == "write" and not parsed.get(STORE_KEYS.name):
         name = BEHAVIOR_ON_NULL_VALUES.name
@@ -597,9 +597,9 @@ def _duration_ms(config: Config, period: Period) -> int:
 def _clock(
     config: Config, folders: ByPartition | ByFields | ByTime, *, by_wall: bool
 ) -> Clock | None:
-    """The source of times, if they matter. As in Confluent's connectors `rotate.interval.ms` is for
-    partitioners by time; here also for others, if the source of times is set. `by_wall`: for these
-    it is the clock, as in Confluent's HDFS connector."""
+    """The source of times, if they matter. `rotate.interval.ms` is for partitioners by time, as in
+    Confluent's connectors; here also for others, if the source of times is set. `by_wall`: for
+    these it is the clock, as in Confluent's HDFS connector."""
     if isinstance(folders, ByTime):
         return Clock(config[TIMESTAMP_EXTRACTOR])
     if _positive(config[ROTATE_INTERVAL_MS]) is None:

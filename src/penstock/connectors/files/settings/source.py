@@ -1,4 +1,4 @@
-"""The settings that all sources of files have, besides those of the connectors they stand for."""
+"""The settings that all sources of files have, besides those of the connectors they replace."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def reading_by(format: str, options: ReadOptions) -> Callable[[str], Reading]:
 def file_ledger(
     config: Config, shape: Shape, place: str, *, late_ms: int = 0
 ) -> Callable[..., Ledger]:
-    """Makes a ledger that remembers each file. `late_ms`: the least for late files."""
+    """Makes a ledger that remembers each file. `late_ms`: minimum for late files."""
     limit, late_limit_ms = config[REMEMBERED], max(config[LATE], late_ms)
     return lambda stored, task, tasks: FileLedger(
         stored, shape, place, task, tasks, limit=limit, late_ms=late_limit_ms

@@ -1,8 +1,8 @@
 """Blobs of a container of Azure Blob Storage.
 
-Small blobs are put with one request. Of larger ones blocks are staged while they are written, by
-threads of the store; the blob exists, in place of any other, when its block list is committed.
-Azure discards the blocks that a killed worker has staged after a week.
+Small blobs are put with one request. The store's threads stage blocks of larger ones while they are
+written; the blob exists, replacing any other, when its block list is committed. After a week Azure
+discards the blocks that a killed worker has staged.
 
 A blob with `create_only` names its writer and its last offset in its metadata. The put, or the
 commit of its block list, requires that no such blob exists (`If-None-Match`).

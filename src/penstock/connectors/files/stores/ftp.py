@@ -126,7 +126,7 @@ class FtpStore(FolderStore):
         self.rest()
 
     def borrow(self) -> FtpConnection:
-        """A connection that the caller must give back or close."""
+        """A connection that the caller must return or close."""
         while self._idle:
             client, since = self._idle.pop()
             if time.monotonic() - since < _FRESH_S or not client.has_ended():
@@ -167,7 +167,7 @@ class FtpStore(FolderStore):
         return store_errors(self._options.place, path)
 
     def _do(self, work: Callable[[FtpConnection], T], path: str) -> T:
-        """Runs `work` with a connection; again with another one if the first had been idle and is
+        """Runs `work` with a connection; retries with another if the first had been idle and is
         broken."""
         was_idle = bool(self._idle)
         client = self.borrow()

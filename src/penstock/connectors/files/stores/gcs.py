@@ -2,8 +2,8 @@
 
 Small objects are put with one request. Larger ones are uploaded in parts while they are written, by
 a resumable upload: one part after the other, each by a thread of the store; the object exists when
-the last part has arrived. If a response is lost, the upload is queried for its position. Google
-discards what a killed worker has uploaded of an object after a week.
+the last part has arrived. If a response is lost, the upload is queried for its position. After a
+week Google discards what a killed worker has uploaded of an object.
 
 An object with `create_only` is put on the condition that no such object exists
 (`ifGenerationMatch=0`), and names its writer and its last offset in its metadata. The last offset

@@ -132,7 +132,7 @@ class Hadoop:
         name = self._class("org.apache.hadoop.security.SecurityUtil").getServerPrincipal(
             kerberos.principal, host
         )
-        # The Hadoop client logs in again by itself before a ticket expires.
+        # The Hadoop client itself logs in again before a ticket expires.
         user.loginUserFromKeytab(name, kerberos.keytab)
 
     def create(self, path: str) -> Any:

@@ -1,7 +1,7 @@
 """Files of a file system that can rename: HDFS, and any other that Hadoop supports.
 
-The names of files, which have the first and the last offset, tell what was written, and not the
-consumer group (connectors.md §14). That is correct only if a file appears together with all others
+File names, which have the first and the last offset, show what was written; the consumer group
+does not (connectors.md §14). That is correct only if a file appears together with all others
 of its commit, in the order of offsets, and if a topic partition has a single writer:
 
 - A task has a folder for each assignment, its *session*,
@@ -88,7 +88,7 @@ class HdfsStore(Store):
         claimed = {
             topic_partition: _Session(self, topic_partition) for topic_partition in partitions
         }
-        # From here on nobody else creates files of them, so it is safe to read their names.
+        # From here on no other task creates their files, so it is safe to read the names.
         for session in claimed.values():
             session.begin()
         for topic in {topic_partition.topic for topic_partition in claimed}:

@@ -37,7 +37,7 @@ class ListedFile:
     has nothing better than size and time."""
     identity: str = ""
     """Stays the same while a file grows and when it is renamed, and differs for a file that takes
-    its name; "" if a store has nothing of the kind."""
+    its name; "" if a store has no such value."""
     arrived_ms: int = 0
     """When it got this name, which may be after it was modified: it was moved, or copied with its
     times. 0: when it was modified."""
@@ -60,7 +60,7 @@ class OpenFile(ABC):
 
     @abstractmethod
     def seek(self, position: int, /) -> int:
-        """Goes to a byte, counted from the beginning. Opens nothing."""
+        """Moves to a byte, counted from the beginning. Opens nothing."""
 
     @abstractmethod
     def tell(self) -> int:
@@ -72,7 +72,7 @@ class OpenFile(ABC):
 
 
 class ReadStore(ABC):
-    """Files that are read. Used by one thread, besides its own.
+    """Files to read. Used by one thread and the store's own.
 
     All methods raise StoreUnavailable or StoreRefused.
     """
@@ -81,8 +81,8 @@ class ReadStore(ABC):
     def list(self, prefix: str, after: str = "", *, recursive: bool = True) -> Iterator[ListedFile]:
         """The files whose paths begin with `prefix` and are greater than `after`, in the order of
         paths as Python compares strings. Requests page by page, on demand, so that memory does not
-        grow with their number. Without `recursive`, only files in no folder below the prefix: with
-        no slash behind it.
+        grow with their number. Without `recursive`, only files directly below the prefix: with no
+        slash after it.
 
         A prefix that ends with a slash is a folder; a missing one has no files. A file that is
         created, removed or changed meanwhile may be in the result, or not.

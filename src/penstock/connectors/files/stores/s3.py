@@ -1,8 +1,8 @@
 """Objects of a bucket: Amazon S3, or a store that speaks its protocol.
 
-Small objects are put with one request. Of larger ones parts are uploaded while they are written,
-by threads of the store; the object exists when the upload is completed. What a killed worker has
-uploaded remains as an incomplete upload, which the bucket's lifecycle rules remove.
+Small objects are put with one request. The store's threads upload parts of larger ones while they
+are written; the object exists when the upload is completed. A killed worker leaves an incomplete
+upload, which the bucket's lifecycle rules remove.
 
 An object with `create_only` names its writer and its last offset in its metadata, and is put on
 the condition that no such object exists (`If-None-Match`). The last offset is known in time for
@@ -116,7 +116,7 @@ class S3Store(Store):
 
     @property
     def aside_bytes(self) -> int | None:
-        """The size from which on an open object keeps its bytes in a file, because the parts of all
+        """The size from which an open object keeps its bytes in a file, because the parts of all
         open objects do not fit into memory; None: they do."""
         if self.budget.share >= _SMALLEST_PART:
             return None
@@ -249,7 +249,7 @@ class _Object(BudgetedFile):
         self._is_committed = True
 
     def _has(self, parts: int) -> bool:
-        """Whether the store has an object of this size with so many parts."""
+        """Whether an object of this size and number of parts exists."""
         head = self._store.client.head_object(**self._address)
         tag = str(head["ETag"]).strip('"')
         return head["ContentLength"] == self.size and tag.endswith(f"-{parts}")
@@ -304,7 +304,7 @@ class _Object(BudgetedFile):
 
 
 def connection(options: S3Options, threads: int) -> Connection:
-    """The connection to S3; opens nothing. Its boto3 client retries requests by itself."""
+    """The connection to S3; opens nothing. Its boto3 client retries requests."""
     make, errors = partial(_client, options), partial(store_errors, options)
     return Connection(make, errors, threads=threads, name="s3-parts")
 

@@ -337,7 +337,7 @@ class _SftpFile(OpenFile):
         async def fetch(client: asyncssh.SFTPClient) -> bytes:
             if self._file is None or self._file_of is not client:
                 self._file, self._file_of = await client.open(path, "rb"), client
-                if not self._growing:  # else the bytes read tell
+                if not self._growing:  # else reading shows it
                     await self._check(self._file)
             return cast(bytes, await self._file.read(size, position))
 

@@ -45,8 +45,8 @@ class FileLost(StoreUnavailable):
 
 
 HELD: Final = 1 << 20
-"""Bytes of a file that are collected before they are written, unless the store has its own size for
-that."""
+"""Bytes of a file that are collected before they are written, unless the store has its own limit.
+"""
 
 
 class NewFile(ABC):

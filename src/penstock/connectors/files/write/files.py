@@ -174,7 +174,7 @@ def _projected(column: Column, schema: Schema | None, failed: Failed) -> Column:
 
 
 class Storing:
-    """A span whose files are complete. Other threads store them once it `begin`s."""
+    """A span whose files are complete. Other threads store them after `begin`."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class Storing:
         return ends
 
     def retry(self) -> None:
-        """Retries files that could not be stored. Call this for spans in their order."""
+        """Retries files that could not be stored. Call this for spans in order."""
         if self._commits is None:
             return
         for index, future in enumerate(self._commits):
@@ -250,7 +250,7 @@ class Storing:
             self._submit_publication()
 
     def wait_for_all(self) -> None:
-        """Waits until no file is being stored any more, stored or failed."""
+        """Waits until every file has been stored or has failed."""
         for future in self._futures():
             _error(future)
 
@@ -274,5 +274,5 @@ class Storing:
 
 
 def _error(future: Future[None]) -> BaseException | None:
-    """Waits until it is done."""
+    """Waits for the future."""
     return future.exception()

@@ -86,12 +86,12 @@ class SinkPlan:
     keys: Format | None
     headers: Format | None
     named: Callable[[str], str]
-    """Turns a text of a record into the name of a folder that leads nowhere else."""
+    """Turns a text of a record into a folder name that cannot escape its folder."""
     schema_folder: SchemaFolder = SchemaFolder.NONE
     create_only: bool = False
-    """Whether files of other writers are left as they are, where files end by the clock."""
+    """Whether to keep files of other writers unchanged, where files end by the clock."""
     shape: Shape | None = None
-    """What is written of records, if not their values."""
+    """What to write of records instead of their values."""
     latest_only: bool = False
     """Whether a file holds one record, the latest."""
     cut_on_flush: bool = False

@@ -36,7 +36,7 @@ HEADERS: Final = array(struct({"key": STRING, "value": STRING}))
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The records of a batch that go to files, their rows in the batch (None: all), and what
-    decides which files these are."""
+    selects these files."""
 
     records: Records
     batch_rows: Sequence[int] | None
@@ -143,7 +143,7 @@ class RowReader:
         return [row for row, value in enumerate(records.values.values) if value is None]
 
     def _nulls(self, rows: list[int], failed: Failed, ignored: Callable[[int], None]) -> set[int]:
-        """Those of these rows without a value that are left out."""
+        """Which of these rows without a value are left out."""
         match self._plan.nulls:
             case Nulls.WRITE | Nulls.KEEP:
                 return set()
@@ -243,7 +243,7 @@ class RowReader:
         return list(map(self._plan.naming.delimiter.join, zip(*columns, strict=True)))
 
     def _by_schemas(self, records: Records, folders: str | list[str]) -> str | list[str]:
-        """Adds folders with the names of schemas before or behind the others."""
+        """Adds folders with the names of schemas before or after the others."""
         is_prefix = self._plan.schema_folder is SchemaFolder.PREFIX
         delimiter = self._plan.naming.delimiter
         paths: list[str] = []

@@ -1,4 +1,4 @@
-"""What is written of a record, if not its value: the output fields of Aiven's sinks
+"""What is written instead of a record's value: the output fields of Aiven's sinks
 (connectors.md §13)."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Shape(ABC):
 
 
 class CsvShape(Shape):
-    """Fields between commas, not quoted: keys and, as a rule, values are base64, times are ms,
+    """Unquoted fields between commas: keys and, with `base64`, values are base64, times are ms,
     headers `name:value;`, both base64."""
 
     by_schema = False

@@ -6,7 +6,7 @@ that is not stored.
 
 Where files end by the clock (`rotate.schedule.interval.ms`), a task that takes over from another
 one may find files of the same names that end elsewhere. If the store knows where they end, the task
-goes back to its last cut and skips the records that these files hold.
+returns to its last cut and skips the records that these files hold.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class FileWriter(SinkWriter):
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
-        # Errors of the store are raised before anything is written, not half way.
+        # Errors of the store are raised before anything is written, not halfway.
         topic_partition = TopicPartition(records.topics[0], records.partitions[0] or 0)
         partition = self._partitions.get(topic_partition)
         if partition is None:
@@ -222,7 +222,7 @@ class FileWriter(SinkWriter):
                 if offset <= partition.back_at:
                     partition.back_at = None
             elif partition.is_empty and offset > partition.last_of_others:
-                partition.note_stored(offset)  # as good as a cut
+                partition.note_stored(offset)  # the same as a cut
                 allowed[topic_partition] = offset
                 if partition.claim is not None:
                     with suppress(StoreUnavailable):  # then they are read and skipped again
@@ -309,7 +309,7 @@ class FileWriter(SinkWriter):
                 return
 
     def _goes_back(self, partition: _Partition) -> bool:
-        """Whether another task has stored files of the same names. If so, goes back to the last cut
+        """Whether another task has stored files of the same names. If so, returns to the last cut
         and notes which records to skip."""
         others: dict[str, int] = {}
         for storing in partition.storing:
@@ -343,8 +343,8 @@ class FileWriter(SinkWriter):
                 log.warning("Cannot claim %d partitions yet: %s", len(unclaimed), error)
 
     def _claim(self, partitions: Sequence[_Partition]) -> bool:
-        """Claims partitions and moves the consumer to the offsets that the store knows; whether any
-        of them differs from the next one."""
+        """Claims partitions and moves the consumer to the offsets that the store knows. Returns
+        whether any differs from the next one."""
         claimed = self._store.claim([partition.topic_partition for partition in partitions])
         offsets = {}
         for partition in partitions:
@@ -364,7 +364,7 @@ class FileWriter(SinkWriter):
         return bool(offsets)
 
     def _read_again(self, partition: _Partition, error: FileLost) -> None:
-        """Reads a partition again from its last stored file on, since an open file is lost."""
+        """Reads a partition again after its last stored file, since an open file is lost."""
         log.warning("Writing the records of %s again: %s", partition.topic_partition, error)
         self._context.wait(min(_LOST_S * 2**partition.losses, _LOST_MAX_S))
         partition.losses += 1
@@ -400,7 +400,7 @@ class FileWriter(SinkWriter):
                 return
 
     def _settle(self, partition: _Partition) -> None:
-        """Gives the store what it is due, and waits while too many spans are being stored."""
+        """Passes held bytes to the store, and waits while too many spans are being stored."""
         if len(partition.storing) > _SPANS:
             self._retry()
         self._take_stored(partition, wait_for=_SPANS)

@@ -55,8 +55,8 @@ class Client:
         self._transport: _Transport = _Http2(options) if options.http2 else _Http1(options)
 
     async def send(self, request: Request) -> Answer:
-        """The response, whatever its status. Raises Unreachable without one, Refused if the server
-        is not trusted, TooLarge, and DataError for an invalid request."""
+        """The response, with any status. Raises Unreachable without one, Refused if the server is
+        not trusted, TooLarge, and DataError for an invalid request."""
         auth = self._auth
         if auth is None:
             return await self._transport.send(request)
@@ -266,7 +266,7 @@ def _too_large(request: Request, options: ClientOptions) -> TooLarge:
 
 
 def untrusted(request: Request, error: Exception) -> Refused:
-    """The error for failed TLS, which no retry helps."""
+    """The error for failed TLS: no retry helps."""
     return Refused(
         f"TLS with the server of {request.url} failed: {error}. Check the server's certificate, "
         "and the trust store and the key store of the configuration."

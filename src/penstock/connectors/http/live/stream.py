@@ -36,7 +36,7 @@ class StreamReader(SourceReader):
 
     @abstractmethod
     async def receive(self) -> None:
-        """Receives messages without end; `poll` raises its error."""
+        """Receives messages indefinitely; `poll` raises its error."""
 
     async def release(self) -> None:
         """Closes the resources of `receive`."""

@@ -45,7 +45,7 @@ def following(
     items: int,
 ) -> Request | None:  # fmt: skip
     """The request for the page after `previous`, the `number`th since `first`; None after the last
-    page. Raises Unreadable for pages without end."""
+    page. Raises Unreadable for endless pages."""
     request: Request | None = None
     match pages.kind:
         case Paging.NONE:
@@ -87,7 +87,7 @@ def following(
 
 
 def _at(previous: Request, target: str) -> Request:
-    """The same request at another URL of the same server, so that no other gets credentials."""
+    """The same request at another URL of this server: no other server gets credentials."""
     url = urljoin(previous.url, target)
     if urlsplit(url)[:2] != urlsplit(previous.url)[:2]:
         raise Unreadable(

@@ -106,7 +106,7 @@ class HttpReader(SourceReader):
         self._loop.close()
 
     def _wait(self, until: int, deadline: int) -> bool:
-        """Waits until a time; False if the poll or the task ends before."""
+        """Waits until a time; False if the poll or the task ends first."""
         while (now := self._clock()) < until:
             if now >= deadline or self._context.wait((min(until, deadline) - now) / 1000):
                 return False

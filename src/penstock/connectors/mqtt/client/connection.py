@@ -1,7 +1,7 @@
 """A connection to a broker.
 
 paho-mqtt connects, does TLS, subscribes, keeps the connection alive and disconnects. The frequent
-packets, messages and their acknowledgements, are read in blocks and sent many at once: paho needs
+packets, messages and their acknowledgements, are read in blocks and sent in bulk: paho needs
 three system calls and an object with a lock for each packet. It also acknowledges a message of
 QoS 2 before its callback, so that a crash would lose messages that are not in Kafka yet.
 
@@ -128,7 +128,7 @@ class _Client(paho.Client):
 
     def acknowledge_soon(self) -> None:
         """Makes the kernel acknowledge received data at once: a broker without TCP_NODELAY waits
-        for that before its next small packet. The kernel resets the option by itself."""
+        for that before its next small packet. The kernel itself resets the option."""
         sock: Any = self._sock
         if _QUICKACK is not None and sock is not None:
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """Reads the messages of a task's subscriptions.
 
-MQTT has no positions. The source's offset is a count, which tells `committed` the messages that are
-in Kafka: it acknowledges these to the broker. After a restart the broker of a persistent session
+MQTT has no positions. The source's offset is a count: it tells `committed` which messages are in
+Kafka and can be acknowledged to the broker. After a restart the broker of a persistent session
 sends the others again. The offset also contains the filters of the subscription, so that the reader
 can unsubscribe from filters that were removed from the configuration.
 """

@@ -4,7 +4,7 @@ The thread keeps the connection alive, however long Kafka takes. It stops readin
 bytes wait for Kafka, so memory is bounded: then the broker keeps the messages or, at QoS 0, drops
 them.
 
-Only `_acknowledge` acknowledges messages of QoS 1 and 2. If the connection breaks before, the
+Only `_acknowledge` acknowledges messages of QoS 1 and 2. If the connection breaks first, the
 broker of a persistent session sends them again with their message ids; messages that are still held
 are not delivered twice. At QoS 2 the acknowledgement is PUBREC: after it a broker forgets the
 message.
@@ -64,11 +64,11 @@ class Receiver:
         self._held_bytes = held_bytes
         self._incoming: deque[p.Message] = deque()
         self._finished_messages: deque[Sequence[p.Message]] = deque()
-        # Bytes: received, in Kafka, and, of QoS 0, taken.
+        # Bytes received, in Kafka, and taken at QoS 0.
         self._received = self._finished = self._taken = 0
         self._held: dict[int, p.Message] = {}
         self._settled: dict[int, p.Message] = {}  # in Kafka, but not acknowledged yet
-        self._recorded: set[int] = set()  # PUBREC was sent, and PUBREL has not come
+        self._recorded: set[int] = set()  # PUBREC was sent, PUBREL has not arrived
         self._error: PenstockError | None = None
         self._down_since: float | None = None
         self._last_problem = ""
@@ -123,7 +123,7 @@ class Receiver:
         if self._thread.ident is None:
             self._release()
         else:
-            self._thread.join(_LEAVE_S)  # a connecting thread ends by itself
+            self._thread.join(_LEAVE_S)  # a connecting thread ends on its own
             if not self._thread.is_alive():
                 self._release()
 

@@ -102,8 +102,8 @@ class Publisher:
 
     def publish(self, items: Sequence[Item]) -> dict[int, DataError]:
         """Publishes messages; returns the refused ones by index when all others are delivered.
-        Raises Unreachable if the connection does not come back in time; then some may have been
-        published."""
+        Raises Unreachable if the connection is not restored in time; some may have been published
+        by then."""
         batch = _Batch(items)
         deadline = time.monotonic() + self._retry_s
         losses = tries = 0
