@@ -10,7 +10,7 @@
     plugins    doctor, new: plugins on this machine, not on a running worker
     views      list, topics, offsets, logs, health, clusters, completion
 
-`start` runs a worker as a process, `service` speaks of it to the service manager.
+`start` runs a worker as a process, `service` reports it to the service manager.
 
 Beneath them: `session` (common options), `clusters` (which workers), `rest` (paths, shapes,
 errors), `client` (requests), `files`, `differences`, `states`, `show` (tables, masks), `exits`.

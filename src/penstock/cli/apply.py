@@ -80,7 +80,7 @@ def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | 
     stored = {key: text for key, text in before.items() if text is not None}
     changes = tuple(differences.changes(stored, wanted.config))
     standing = state if state in _TARGETS else states.RUNNING
-    # The state of a failed connector does not tell its target state: setting it again is harmless.
+    # The state of a failed connector does not show its target state: setting it again is harmless.
     known = state not in (None, states.FAILED, "UNASSIGNED", "RESTARTING")
     wrong = wanted.state is not None and wanted.state != standing
     return Step(
@@ -180,7 +180,7 @@ def _current(connect: Connect) -> dict[str, str]:
 
 
 def _validate(session: Session, connect: Connect, steps: Sequence[Step]) -> None:
-    """Raises NotValid with every error in what would be written, before any of it is."""
+    """Raises NotValid with every error in the configurations, before any of them is written."""
     problems: list[str] = []
     for step in steps:
         if step.wanted is None or step.action == UNCHANGED:

@@ -118,7 +118,7 @@ class Clusters:
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
-    """The configuration file: PENSTOCK_CONFIG, else in the user's configuration folder."""
+    """The configuration file: PENSTOCK_CONFIG, otherwise in the user's configuration folder."""
     if path := environ.get("PENSTOCK_CONFIG"):
         return Path(path).expanduser()
     folder = environ.get("XDG_CONFIG_HOME") or "~/.config"

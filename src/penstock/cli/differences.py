@@ -1,4 +1,4 @@
-"""What would change: a stored configuration against another one, key by key. Pure."""
+"""The differences between a stored configuration and another one, by key. Pure."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def changes(stored: Config, new: Config) -> list[Change]:
 def unified(
     changes: list[Change], old_title: str, new_title: str, *, show_secrets: bool
 ) -> list[tuple[str, str]]:
-    """The changes as lines of a unified difference, each with its style. A masked secret that
-    changes is seen to change, though not what to."""
+    """The changes as lines of a unified difference, each with its style. A changed secret is shown
+    as changed, but masked."""
     if not changes:
         return []
     lines = [(f"--- {old_title}", "bold"), (f"+++ {new_title}", "bold")]

@@ -62,7 +62,7 @@ class NotThere(CommandError):
 
 
 class NotValid(CommandError):
-    """A configuration that is invalid already without asking a worker."""
+    """A configuration that is found to be invalid without a worker."""
 
     code = "cli.not_valid"
     exit_code = Exit.INVALID

@@ -1,4 +1,4 @@
-"""`penstock explain`: what every setting means, from the declarations that workers read them by.
+"""`penstock explain`: what every setting means, from the declarations that workers use.
 
 `docs/settings.md` is `penstock explain --page`; a test compares them.
 """
@@ -98,7 +98,7 @@ def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
 
 
 def page(registry: Registry) -> str:
-    """The page of the documentation: every subject without a page of its own."""
+    """The page of the documentation: every subject without a separate page."""
     parts = [_INTRODUCTION]
     elsewhere = {_KINDS[kind] for kind in _ELSEWHERE}
     for subject in subjects(registry):

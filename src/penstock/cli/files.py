@@ -1,7 +1,7 @@
 """Connectors in files, as people keep them: a flat JSON object, a create request, or properties.
 
-Stricter than the files of standalone mode (kafka-connect.md §12.1), which reads whatever is not
-JSON as properties: here a syntax error is reported with its position.
+Stricter than standalone mode (kafka-connect.md §12.1), which reads everything but JSON as
+properties: here a syntax error is reported with its position.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STDIN: Final = "-"
 
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _REQUEST: Final = frozenset({"name", "config", "initial_state", "tasks", "type"})
-"""What a create request holds; the last two stand in what `GET /connectors/NAME` answers."""
+"""The members of a create request; the last two are in responses of `GET /connectors/NAME`."""
 
 
 def read_bytes(path: str) -> bytes:
@@ -34,8 +34,8 @@ def read_bytes(path: str) -> bytes:
 def read_connector(
     path: str, name: str | None = None, overrides: Mapping[str, str] | None = None
 ) -> ConnectorFile:
-    """The connector that a file describes; `name` counts before the name in the file, `overrides`
-    before its settings. Raises Unusable."""
+    """The connector that a file describes; `name` takes precedence over the name in the file,
+    `overrides` over its settings. Raises Unusable."""
     return connector_of(read_bytes(path), path, name, overrides)
 
 
@@ -82,7 +82,7 @@ def connector_in(
 
 
 def read_changes(path: str) -> dict[str, str | None]:
-    """Settings to change, a JSON null being one to remove. Raises Unusable."""
+    """Settings to change; a JSON null removes a setting. Raises Unusable."""
     document = document_of(read_bytes(path), path)
     if isinstance(document.get("config"), dict):
         document = document["config"]
@@ -118,7 +118,7 @@ def texts(document: Mapping[str, Any], path: str) -> dict[str, str | None]:
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:
-    """The settings of `--set key=value`; the last value of a key counts. Raises Unusable."""
+    """The settings of `--set key=value`; the last value of a key applies. Raises Unusable."""
     values: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -143,7 +143,7 @@ def document_of(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _json(data: bytes, path: str, *, numbers: bool = False) -> Any:
-    """The document; numbers as numbers, or as the texts they are."""
+    """The document; numbers as numbers, or as texts."""
     integer, real = (int, float) if numbers else (str, str)
     try:
         return json.loads(

@@ -1,5 +1,5 @@
-"""The connectors that `penstock load NAME` knows without a file: those that Kafka and Confluent's
-platform ship files for."""
+"""The connectors that `penstock load NAME` knows without a file: those for which Kafka and
+Confluent's platform ship files."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ PREDEFINED: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """By name; the settings of Kafka's `connect-file-source.properties` and
-`connect-file-sink.properties`, and of Confluent's quick starts with SQLite. A relative file begins
-at the folder the worker was started in."""
+`connect-file-sink.properties`, and of Confluent's quick starts with SQLite. A relative path starts
+at the folder in which the worker was started."""

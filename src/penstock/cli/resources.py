@@ -1,7 +1,7 @@
 """Connectors that should exist, as files of a repository describe them: JSON, properties, YAML, and
 the `KafkaConnector` resources of Strimzi.
 
-YAML needs the package PyYAML, which the extra `yaml` installs; nothing else does.
+Only YAML needs the package PyYAML, which the extra `yaml` installs.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def read(
 ) -> Resources:
     """The connectors that the files, and the files in the folders, describe.
 
-    With a `selector`, resources without these labels are left out. Raises Unusable for what cannot
-    be read, for a name that two files have, and for resources of several Kafka Connect clusters.
+    With a `selector`, resources without these labels are left out. Raises Unusable for unreadable
+    files, for a name that two files have, and for resources of several Kafka Connect clusters.
     """
     connectors: list[Wanted] = []
     notes: list[str] = []
@@ -95,7 +95,7 @@ def read(
 
 
 def documents(data: bytes, path: str) -> Iterator[dict[str, Any]]:
-    """The documents in a file, a list's items one by one; scalars are texts, as written, but for
+    """The documents in a file, a list's items one by one; scalars are texts, as written, except for
     booleans and nulls."""
     suffix = Path(path).suffix.lower()
     text = data.removeprefix(codecs.BOM_UTF8)
@@ -247,7 +247,7 @@ def _yaml(text: bytes, path: str) -> list[Any]:
             "Install it: pip install 'penstock[yaml]'",
         ) from error
 
-    # Scalars stay what was written: a setting's 1.10 is not 1.1, a date is a text.
+    # Scalars stay as written: a setting's 1.10 is not 1.1, a date is a text.
     resolvers = {
         first: [row for row in rows if row[0].rpartition(":")[2] in _RESOLVED]
         for first, rows in yaml.SafeLoader.yaml_implicit_resolvers.items()

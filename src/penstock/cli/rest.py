@@ -211,7 +211,7 @@ def fits(value: object, shape: object) -> bool:
 
 
 def in_path(name: str) -> str:
-    """A name as one segment of a path, whatever it holds.
+    """Any name as one segment of a path.
 
     >>> in_path("a/b ü"), in_path("..")
     ('a%2Fb%20%C3%BC', '%2E%2E')

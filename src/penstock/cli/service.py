@@ -1,4 +1,4 @@
-"""A worker as a service: its manager hears when it is ready, alive, and stopping."""
+"""A worker as a service: tells its manager when it is ready, alive, and stopping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.cluster import events as e
 from penstock.host import notify
 
 _LOOK_S: Final = 0.2
-_SHARE: Final = 3  # of the watchdog's time: two words may be late
+_SHARE: Final = 3  # of the watchdog's time: two reports may be late
 
 
 class Watched(Protocol):

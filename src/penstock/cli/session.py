@@ -36,7 +36,7 @@ class Session:
     cluster: str | None = None
     json: bool = False
     show_secrets: bool = False
-    request_timeout: float = 95.0  # seconds; a worker gives an answer, or up, within 90
+    request_timeout: float = 95.0  # seconds; a worker answers, or gives up, within 90
     patience: float = 15.0  # seconds
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = field(default_factory=SystemClock)

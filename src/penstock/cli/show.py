@@ -1,5 +1,5 @@
-"""What people see: tables, states in colour on a terminal, secrets masked, and nothing in it that a
-terminal would obey."""
+"""Output for people: tables, states in colour on a terminal, masked secrets, escaped control
+characters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(r"(\$\{[^{}]+\})+")
-"""A config provider's placeholder (KIP-297): it names a secret, and is none."""
+"""A config provider's placeholder (KIP-297): it refers to a secret, but is not secret."""
 
 STYLES: Final[Mapping[str, str]] = {
     "RUNNING": "green",
@@ -38,9 +38,9 @@ STYLES: Final[Mapping[str, str]] = {
     "unhealthy": "bold red",
     "no answer": "bold red",
 }
-"""The colour of a cell that says just this."""
+"""The colour of a cell with exactly this text."""
 
-_WIDE: Final = 100_000  # columns of what is no terminal: a program reads it, nothing is cut
+_WIDE: Final = 100_000  # columns without a terminal: a program reads it, nothing is cut
 
 
 def secret(key: str) -> bool:
@@ -67,7 +67,7 @@ def masked_config(config: Mapping[str, Any], show_secrets: bool) -> dict[str, An
 
 
 def plain(text: str) -> str:
-    """The text with everything escaped that a terminal would obey.
+    """The text with control characters escaped.
 
     >>> plain("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
@@ -85,12 +85,12 @@ def note(text: str) -> None:
 
 
 def pretty(document: object) -> None:
-    """JSON as people read it."""
+    """Prints JSON with indentation."""
     echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def coloured(lines: Sequence[tuple[str, str]]) -> None:
-    """Lines with a style each."""
+    """Prints lines, each with a style."""
     from rich.text import Text
 
     console = _console()
@@ -106,7 +106,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     console = _console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for header in headers:
-        # A name that is cut or broken cannot be copied; the last column may go over lines.
+        # A name that is cut or broken cannot be copied; only the last column may wrap.
         table.add_column(header, no_wrap=header != headers[-1], overflow="fold")
     for row in rows:
         texts = ["" if cell is None else plain(str(cell)) for cell in row]
@@ -147,7 +147,7 @@ def _console() -> Console:
     return Console(
         file=sys.stdout,
         width=None if terminal else _WIDE,
-        # Colours are for terminals alone, whatever is wished for; NO_COLOR takes them there, too.
+        # Only terminals get colours, whatever the environment says; NO_COLOR disables them there.
         force_terminal=terminal,
         highlight=False,
         markup=False,

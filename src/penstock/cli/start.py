@@ -162,8 +162,8 @@ def _quiet_about_secrets(worker: Worker) -> Iterator[None]:
 
 
 def _await_end(worker: Worker) -> None:
-    """Python runs handlers of signals in this thread alone, and a signal that the system has
-    delivered to another one does not wake it: so it looks now and then."""
+    """Python runs signal handlers only in this thread, and a signal that the system has delivered
+    to another one does not wake it: so it polls."""
     while not worker.ended.wait(_LOOK_S):
         pass
 

@@ -1,6 +1,6 @@
 """Reads a connector's status (kafka-connect.md §1.5, §6.1), and waits for a state.
 
-Pure but for `await_state`, which polls with the clock and the pause that it is given.
+Pure except for `await_state`, which polls with the clock and the pause of the session.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ def await_state(
 
 
 def look(connect: Connect, name: str, within_s: float) -> list[Instance] | None:
-    """The parts of a connector: none while it has no status, None when it is not configured.
+    """The parts of a connector: empty while it has no status, None if it is not configured.
 
-    A worker that cannot answer that now counts as one that does not answer.
+    A worker that cannot answer yet counts as one that does not answer.
     """
     path = rest.connector(name, "status")
     try:

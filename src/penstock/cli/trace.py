@@ -51,7 +51,7 @@ def trace(session: Session, name: str, task: int, records: int, timeout_s: float
 
 
 def lines_of(number: int, record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The lines for a record, each with its style: of a step, what it has changed."""
+    """The lines for a record, each with its style: for a step, only the changed cells."""
     first = record["steps"][0]
     place = first["topic"] if first.get("topic") else "a record"
     if "offset" in first:

@@ -1,1 +1,1 @@
-"""Built-in connectors, written only against `penstock.api`, as a stranger would write them."""
+"""Built-in connectors, which use only `penstock.api`, like everyone else's."""

@@ -1,4 +1,4 @@
-"""A sink that forgets its records: for load tests and benchmarks of everything before it."""
+"""A sink that discards its records, for load tests and benchmarks of everything before it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Wakes readers of files when a file changes, so that they need not look all the time.
+"""Wakes readers of files when a file changes, so that they need not poll all the time.
 
-One inotify instance serves all readers of a process. The kernel does not report what another
-machine does to a shared file system: readers still look now and then.
+One inotify instance serves all readers of a process. The kernel does not report changes by another
+machine on a shared file system: readers still poll now and then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BUFFER: Final = 1 << 16
 
 
 class FileChanges:
-    """Wakes those who wait for a file to change, once."""
+    """Wakes each waiting reader once, when its file changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class FileChanges:
     def wake_at_next(self, handle: int, wake: Callable[[], None]) -> int | None:
         """Calls `wake` once, from another thread, when the open file is next written to, renamed
         or removed; still once if this is called again before that. Returns a watch for `forget`, or
-        None where the kernel cannot watch: on another system, or at one of its limits."""
+        None if the kernel cannot watch: on another system, or at one of its limits."""
         with self._lock:
             if not self._is_offered:
                 return None

@@ -68,12 +68,12 @@ _NO_OUTPUT: Final = (
     "FileStreamSink writes a file named by 'file'; a task has no standard output of its own, so "
     "that is not offered. Set 'file'."
 )
-_BLOCK: Final = 1 << 17  # bytes read at once; where it is more, malloc returns them each time
+_BLOCK: Final = 1 << 17  # bytes read at once; malloc would return a larger block each time
 _SAME_FILE_S: Final = 0.1  # how often the name is looked up
-_LOOK_S: Final = 0.005  # pause before the next look at a file that has just grown …
+_LOOK_S: Final = 0.005  # pause before the next poll of a file that has just grown …
 _LOOK_QUIET_S: Final = 0.05  # … and the longest pause, if it does not grow
 _LOOK_MISSED_S: Final = 1.0  # … or if the kernel reports changes, for those it cannot see
-_LOOKS: Final = 3  # about so many in the time that it has been quiet: they get rarer
+_LOOKS: Final = 3  # about as many polls as this in the quiet time so far: they get rarer
 _LINE_END: Final = re.compile("\r\n|\n|\r")
 
 
@@ -137,9 +137,9 @@ class FileStreamSource(SourceConnector):
 
 class FileReader(SourceReader):
     """The lines of one file. A line ends with LF, CR or CRLF; a last line without an end, or with a
-    CR that an LF may still follow, is left for later. A missing file is waited for. If another file
-    takes the name, reading continues in it, at the position reached. Truncation is not detected (as
-    in the reference).
+    CR that an LF may still follow, is read later. The reader waits for a missing file. If another
+    file gets the name, it continues there, at the same position. Truncation is not detected (as in
+    the reference).
 
     Bytes stay in a buffer until their lines are whole, so that no byte is read twice.
     """
@@ -168,7 +168,7 @@ class FileReader(SourceReader):
         while not (lines := self._next_lines(max_bytes, now)):
             if now >= deadline or not self._context.is_running:
                 return None
-            # Looking again finds what was written before the kernel watches the file.
+            # Polling again finds what was written before the kernel watches the file.
             if not is_watched and self._watches_changes(now):
                 is_watched = True
                 now = time.monotonic()
@@ -204,7 +204,7 @@ class FileReader(SourceReader):
         return position
 
     def _watches_changes(self, now: float) -> bool:
-        """Whether the kernel wakes us when the file changes. We do not ask it while lines arrive in
+        """Whether the kernel wakes the reader when the file changes. Not while lines arrive in
         quick succession: they would be read a few at a time."""
         if self._handle is None or now - self._quiet_since < _LOOK_S:
             return False
@@ -213,7 +213,7 @@ class FileReader(SourceReader):
 
     @staticmethod
     def _pause(quiet_s: float) -> float:
-        """Seconds to wait before the next look at a file that has not grown for `quiet_s`."""
+        """Seconds to wait before the next poll of a file that has not grown for `quiet_s`."""
         return min(max(_LOOK_S, quiet_s / _LOOKS), _LOOK_QUIET_S)
 
     def _next_lines(self, max_bytes: int, now: float) -> list[str]:
@@ -242,7 +242,7 @@ class FileReader(SourceReader):
         return _lines(text)
 
     def _follow_name(self, now: float) -> None:
-        """Opens the file that has the name now, unless it is open already."""
+        """Opens the file that currently has the name, unless it is open."""
         if self._handle is not None:
             if now - self._looked_up_at < _SAME_FILE_S:
                 return
@@ -253,7 +253,7 @@ class FileReader(SourceReader):
                 status = None
             if status is not None and (status.st_dev, status.st_ino) == self._opened:
                 return
-            # The unfinished line, too, is read from the file that has the name now.
+            # The unfinished line is also read from the file that currently has the name.
             self.close()
             self._buffer = b""
             self._searched = 0

@@ -1,13 +1,12 @@
 """A JVM inside the Python process, for connectors whose target only Java can reach.
 
 Records are read and written in Python processes, often many of them and on other machines, which
-cannot reach Spark's own JVM. So a process that needs Java starts a JVM of its own, by JPype, when
-it first connects: never earlier, because a fork of a process with a JVM has a broken one (Spark's
+cannot reach Spark's own JVM. So a process that needs Java starts its own JVM with JPype when it
+first connects: never earlier, because a fork of a process with a JVM has a broken one (Spark's
 daemon forks before it runs any task). All connectors of a process share it. It leaves signals and
-the end of the process to Python, takes no more than `HEAP`, and has UTC as its time zone.
+the end of the process to Python, uses at most `HEAP`, and has UTC as its time zone.
 
-Each set of jars has a class loader of its own, so that two connectors may use two versions of a
-library.
+Each set of jars has its own class loader, so that two connectors may use two versions of a library.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ _process: int | None = None  # the id of the process with the JVM
 
 
 def jvm(user: str) -> Any:
-    """JPype, with a JVM running. Raises ConfigInvalid if something is missing, for `user`."""
+    """JPype, with a running JVM. Raises ConfigInvalid, which names `user`, if something is
+    missing."""
     global _process
     try:
         import jpype
@@ -62,7 +62,7 @@ def jvm(user: str) -> Any:
 
 def _leave_python(jpype: Any) -> None:
     """At the end of the process, stops the JVM from calling Python: JPype's thread that releases
-    Python's objects would be ended inside Java, which aborts the process."""
+    Python's objects would be terminated inside Java, which aborts the process."""
     if _process != os.getpid():
         return  # a fork, which has no JVM
     jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
@@ -79,8 +79,8 @@ def loader_of(jars: tuple[str, ...], name: str = "") -> Any:
 
 
 def spark_jars(names: Iterable[str], user: str) -> list[str]:
-    """Spark's jars with these names, which have no versions. Raises ConfigInvalid, for `user`, if
-    one is missing."""
+    """Spark's jars with these names, which have no versions. Raises ConfigInvalid, which names
+    `user`, if one is missing."""
     spec = find_spec("pyspark")
     folders = [*(spec.submodule_search_locations or ())] if spec else []
     if spark := os.environ.get("SPARK_HOME"):

@@ -78,7 +78,7 @@ class Dialect:
     needs_target: bool = True  # False: a statement may begin with SELECT
     has_functions: bool = False  # fields such as now()
     quotes: str = "`'"
-    source: str = "source"  # what follows FROM, in the words of errors
+    source: str = "source"  # what error messages call the name after FROM
     bare: str = _BARE  # a regex: words without quotes
     wide: str = ""  # the same for targets, sources and values, if these may have more characters
 
@@ -163,7 +163,7 @@ class _Reader:
         self._listed = re.compile(rf"\s*({quoted}|[^(),;`]*[^(),;`\s])")
 
     def is_done(self) -> bool:
-        """Reads semicolons; whether nothing else is left."""
+        """Reads semicolons; returns whether nothing else is left."""
         while self._accept(";"):
             pass
         return self._peek() == ""
@@ -263,7 +263,7 @@ class _Reader:
             raise KcqlInvalid(f"It needs {word} before '{place}'")
 
     def _accept(self, *words: str) -> bool:
-        """Reads the next token if it is one of the words; whether it is."""
+        """Reads the next token if it is one of the words; returns whether it is."""
         token = self._peek()
         if token.upper() not in words:
             return False

@@ -2,7 +2,7 @@
 
 Schemas are compiled once and cached by the bytes of the message up to its payload, so that most
 messages cost one comparison, one `orjson` call and the work for their fields. A message that begins
-unlike the one before takes the slow, exact way; see `json_read`, `json_write`.
+differently from the previous one takes the slow, exact path; see `json_read`, `json_write`.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Writing:
     head: bytes = b""
 
     def alike(self, values: list[Value]) -> list[bytes] | None:
-        """The messages of many values; None if one of them must be written by itself."""
+        """The messages of many values; None if one of them must be written separately."""
         if self.write_many is None:
             return None
         try:
@@ -175,7 +175,7 @@ class _Writing:
             bodies = map(orjson.dumps, nodes)
             head = self.head
             return [head + body + b"}" for body in bodies] if head else list(bodies)
-        except Exception:  # which one it is, and why, is found out one by one
+        except Exception:  # writing one by one shows which value failed, and why
             return None
 
 
@@ -204,8 +204,8 @@ class JsonConverter(Converter):
         self._plans_by_head: LruCache[bytes, _Plan] = LruCache(size)
         self._plans_by_schema: LruCache[str, _Plan] = LruCache(size)
         self._writings: LruCache[Schema | None, _Writing] = LruCache(size)
-        # The head of the last message: everything before its payload. No message begins with this
-        # one.
+        # The head of the last message: everything before its payload. No message begins with the
+        # initial head.
         self._last: tuple[bytes, _Plan] = (b"\0", _BARE)
         self._attempts = Attempts()
         content = config[SCHEMA_CONTENT]
@@ -311,8 +311,8 @@ class JsonConverter(Converter):
         return Column(values, starts.runs(len(values)))
 
     def _read_unlike(self, cell: bytes) -> tuple[Schema | None, Value]:
-        """Schema and value of a message that begins unlike the last one; its head is the next to
-        compare with."""
+        """Schema and value of a message that begins differently from the last one; the next message
+        is compared with its head."""
         located = self._find(cell)
         if located is None:
             return self._read_whole(cell)
@@ -325,7 +325,7 @@ class JsonConverter(Converter):
         return self._read_whole(cell)
 
     def _read_whole(self, cell: bytes) -> tuple[Schema | None, Value]:
-        """Schema and value of a message, read in the exact way."""
+        """Schema and value of a message, read on the exact path."""
         node = parse(cell)
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataError(_NO_ENVELOPE)
@@ -335,8 +335,8 @@ class JsonConverter(Converter):
     def _find(self, cell: bytes) -> tuple[bytes, _Plan] | None:
         """The head of a message that has its schema first, and the plan for its payload.
 
-        None for other messages, and if the schema is invalid: the exact way then finds the error
-        that Kafka Connect finds first.
+        None for other messages, and if the schema is invalid: the exact path then raises the error
+        that Kafka Connect raises first.
         """
         end = cell.find(_COMPACT_PAYLOAD)
         if end >= 0:
@@ -347,8 +347,8 @@ class JsonConverter(Converter):
         opening = _SCHEMA_MEMBER.match(cell)
         if opening is None:
             return None
-        # A schema may contain texts that look like the beginning of the payload; but only before
-        # the payload is the text in front a complete JSON value.
+        # A schema may contain text that looks like the beginning of the payload; but only the text
+        # before the real payload is a complete JSON value.
         for payload in islice(_PAYLOAD_MEMBER.finditer(cell, opening.end()), _MOST_LOOKALIKES):
             schema = cell[opening.end() : payload.start()]
             try:
@@ -406,7 +406,7 @@ class JsonConverter(Converter):
         return cells
 
     def _writing(self, schema: Schema | None) -> _Writing:
-        """The writing of a schema's messages."""
+        """The `_Writing` of a schema, cached."""
         writing = self._writings.get(schema)
         if writing is None:
             writing = self._writings.put(schema, self._new_writing(schema))
@@ -444,7 +444,7 @@ def _bytes_reader(read: Read) -> Read:
 
 def _read_alike(plan: _Plan, cells: Sequence[bytes | None], head: bytes) -> list[Value] | None:
     """Reads the payloads of messages that all begin with `head` at once; None if one of them must
-    be read by itself. A message with a head ends with its closing brace."""
+    be read separately. A message with a head ends with its closing brace."""
     if None in cells or (plan.schema is not None and plan.read_many is None):
         return None
     present = cast("Sequence[bytes]", cells)
@@ -460,7 +460,7 @@ def _read_alike(plan: _Plan, cells: Sequence[bytes | None], head: bytes) -> list
         if plan.read_many is None:
             return None if may_hold_wide_integers(b"\n".join(bodies)) else nodes
         return plan.read_many(nodes)
-    except Exception:  # which one it is, and why, is found out one by one
+    except Exception:  # reading one by one shows which message failed, and why
         return None
 
 

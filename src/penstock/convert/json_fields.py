@@ -1,6 +1,6 @@
 """Reads uniform JSON objects into `Fields` with Arrow, without a Python object for a record.
 
-Arrow's reader is mostly stricter than Jackson and Kafka Connect, sometimes laxer, and does not tell
+Arrow's reader is mostly stricter than Jackson and Kafka Connect, sometimes laxer, and does not show
 whether a number was written as an integer, or a member was null or missing. So it is used only if
 that makes no difference; otherwise the result is None, and `json_read` reads the payloads.
 """
@@ -39,8 +39,8 @@ _MOST_ATTEMPTS_LEFT_OUT: Final = 63
 
 
 class Attempts:
-    """Whether to try again what often fails: more rarely after each failure, but at least once in
-    64 times."""
+    """Whether to retry an operation that often fails: less often after each failure, but at least
+    once in 64 times."""
 
     def __init__(self) -> None:
         self._left_out = 0
@@ -135,14 +135,14 @@ def _floats(texts: pa.Array, name: str, member: pa.Array) -> bool:
 def _members(texts: pa.Array, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
     """The members of objects that have only these; null where one is null or missing.
 
-    Each text must begin and end with the object's braces. Then as many objects as texts means one
-    object in each text, as no closing brace can precede an opening one within a text.
+    Each text must begin and end with the object's braces. If there are then as many objects as
+    texts, each text has one, as no closing brace can precede an opening one within a text.
     """
     if not _in_braces(texts):
         return None
     data = _joined(texts)
     try:
-        str(data, "utf-8")  # which Arrow's reader would not notice
+        str(data, "utf-8")  # raises for invalid UTF-8, which Arrow's reader accepts
         table = arrow_json.read_json(
             pa.BufferReader(data),
             arrow_json.ReadOptions(use_threads=False, block_size=max(1 << 10, len(data) + 1)),

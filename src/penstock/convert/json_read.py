@@ -81,7 +81,7 @@ _STRING_OR_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)0+(\d[\d.eE+-]*)|[
 def parse(data: bytes) -> Value:
     """The first JSON value in `data`, exactly: integers as int, other numbers as Decimal.
 
-    A blank message is MISSING. Raises Malformed for what Jackson refuses.
+    A blank message is MISSING. Raises Malformed for input that Jackson refuses.
     """
     try:
         text = data.decode(json.detect_encoding(data))
@@ -141,7 +141,7 @@ def may_hold_wide_integers(data: bytes) -> bool:
 def read_schemaless_strictly(data: bytes) -> Value:
     """The Connect value of one message without a schema.
 
-    Raises ValueError for what `orjson` refuses, even if Jackson, and `parse`, would read it.
+    Raises ValueError for input that `orjson` refuses, even if Jackson and `parse` would read it.
     """
     node = orjson.loads(data)
     if may_hold_wide_integers(data) and _WIDE_INTEGER.search(data):
@@ -162,8 +162,8 @@ def batch_reader(schema: Schema | None, *, replace_null: bool) -> ReadMany | Non
     """The function that reads many nodes of `orjson` with one schema, a field at a time; None for
     schemas without such a fast path.
 
-    It returns what `reader` would, or None if a node must be read by itself. It raises the same
-    errors, without telling for which node. It may keep and change the nodes.
+    It returns what `reader` would, or None if a node must be read separately. It raises the same
+    errors, but does not say for which node. It may keep and change the nodes.
     """
     if schema is None or schema.type is not Type.STRUCT or schema.logical is not None:
         return None
@@ -171,8 +171,8 @@ def batch_reader(schema: Schema | None, *, replace_null: bool) -> ReadMany | Non
 
 
 class _Compiler:
-    """Makes readers. `location` is where inside a struct a value is, None outside of structs:
-    only what is put into a struct is validated (Kafka's `Struct.put`)."""
+    """Makes readers. `location` is the place of a value inside a struct, None outside of structs:
+    only values in a struct are validated (Kafka's `Struct.put`)."""
 
     def __init__(self, replace_null: bool) -> None:
         self._replace_null = replace_null

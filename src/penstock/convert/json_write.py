@@ -6,9 +6,9 @@ Jackson's; the bytes may differ where JSON leaves a choice:
 - exponents: `1e+16` here, `1.0E16` in Jackson; and which numbers have one;
 - control characters: `\\u001f` here, `\\u001F` in Jackson; characters beyond U+FFFF: UTF-8 here, a
   pair of escapes in Jackson;
-- maps: in their own order here, in that of a Java HashMap in Kafka Connect.
+- maps: in insertion order here, in the order of a Java HashMap in Kafka Connect.
 
-NaN and the infinities are the texts `"NaN"`, `"Infinity"`, `"-Infinity"`, as Jackson has it.
+NaN and the infinities are the texts `"NaN"`, `"Infinity"`, `"-Infinity"`, as in Jackson.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Write = Callable[[Value], Value]
 """The node of a Connect value, which `orjson` can write."""
 
 WriteMany = Callable[[list[Value]], list[Value] | None]
-"""The nodes of many values; None if one of them must be written by itself."""
+"""The nodes of many values; None if one of them must be written separately."""
 
 
 class DecimalFormat(Enum):
@@ -75,7 +75,7 @@ def batch_writer(
     """The function that writes many values of one schema, a field at a time; None for schemas
     without such a fast path.
 
-    It returns what `writer` would, or None, and raises the same errors, without telling for which
+    It returns what `writer` would, or None, and raises the same errors, but does not say for which
     value.
     """
     if schema is None or schema.type is not Type.STRUCT or not schema.fields:

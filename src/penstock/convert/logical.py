@@ -1,5 +1,5 @@
-"""Logical values as the numbers that encode them. What is not of the logical type raises DataError,
-worded as in Kafka Connect."""
+"""Logical values as the numbers that encode them. Values of another type raise DataError, worded
+as in Kafka Connect."""
 
 from __future__ import annotations
 

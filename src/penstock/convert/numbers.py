@@ -7,9 +7,9 @@
     FloatConverter      4 bytes, IEEE 754
     DoubleConverter     8 bytes, IEEE 754
 
-A value must be of exactly the converter's Java class: the IntegerConverter refuses a Long, as which
-an integer without a schema counts, and ignores the schema otherwise. The BooleanConverter requires
-a BOOLEAN schema, even for null.
+A value must be of exactly the converter's Java class: the IntegerConverter refuses a Long (an
+integer without a schema counts as one), and otherwise ignores the schema. The BooleanConverter
+requires a BOOLEAN schema, even for null.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _java_class(schema: Schema | None, value: Value) -> str:
 
 
 class _NumberConverter(Converter):
-    """Everything about the number converters but the type of number."""
+    """The common part of the number converters; subclasses name the type."""
 
     _name: ClassVar[str]
     _schema: ClassVar[Schema]
@@ -149,7 +149,7 @@ class _NumberConverter(Converter):
 
 
 def _among(values: Sequence[Value], cells: Sequence[object]) -> list[Value]:
-    """A value for each cell: the next that was found, or null for null."""
+    """A value for each cell: null for null, otherwise the next of `values`."""
     if len(values) == len(cells):
         return list(values)
     following = iter(values)

@@ -33,4 +33,4 @@ class RunStarts:
 
 
 _NOT_YET: Final = Schema(Type.BOOLEAN)
-"""Not the same object as any schema a row has."""
+"""Not the same object as the schema of any row."""

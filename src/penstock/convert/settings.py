@@ -18,4 +18,4 @@ CONVERTER_TYPE: Final[Key[str | None]] = Key(
 """Required in Kafka Connect, where the runtime always sets it; here `use` replaces it."""
 
 ANY_CONVERTER: Final = ConfigDef(CONVERTER_TYPE)
-"""The settings of a converter without its own."""
+"""The settings of a converter that adds none."""

@@ -1,7 +1,7 @@
 """Which fields of a struct must be converted, by the classes of its values.
 
-The shape of a struct is the tuple of its values' classes; most structs of a schema have one of few.
-A shape determines which values stay as they are, which do after a check, and which must be
+The shape of a struct is the tuple of its values' classes; most structs of a schema share a few
+shapes. A shape determines which values stay unchanged, which need a check, and which must be
 converted. That is computed once per shape, so that nothing is dispatched per field and record. Many
 structs are processed a field at a time (`columns_of`).
 """
@@ -21,7 +21,7 @@ Values = Sequence[Any]
 AllFit = Callable[[Values], bool]
 Shape = tuple[type, ...]
 Work = tuple[list[tuple[str, Fits]], list[tuple[str, Convert]]]
-"""Checks that must all pass, and conversions to do then."""
+"""Checks that must all pass, and the conversions to do then."""
 
 
 @dataclass(frozen=True, slots=True)

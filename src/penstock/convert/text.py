@@ -61,7 +61,7 @@ class Charset:
         if codec in ("utf8", "utf_8"):
             return lambda text: text.encode("utf-8", "replace")
         if codec in ("utf_16", "utf16"):
-            # Java writes the mark of big endian, except for empty text.
+            # Java writes the big-endian byte order mark, except for empty text.
             return lambda text: (text and b"\xfe\xff" + text.encode("utf-16-be", "replace")) or b""
         if codec in _BYTE_ORDERS:
             return lambda text: text.encode(_BYTE_ORDERS[codec][0], "replace")
@@ -72,7 +72,7 @@ class Charset:
         return self.codec in ("utf8", "utf_8")
 
 
-# Big endian unless a mark says otherwise: (big endian, its mark, little endian, its mark).
+# Big endian unless a byte order mark says otherwise: (big, its mark, little, its mark).
 _BYTE_ORDERS: Final = {
     "utf16": ("utf-16-be", b"\xfe\xff", "utf-16-le", b"\xff\xfe"),
     "utf_16": ("utf-16-be", b"\xfe\xff", "utf-16-le", b"\xff\xfe"),
@@ -156,7 +156,7 @@ class StringConverter(Converter):
             try:
                 return [None if cell is None else cell.decode() for cell in cells]
             except UnicodeDecodeError:
-                pass  # one of them does: row by row
+                pass  # one is malformed: row by row
         return [None if cell is None else decode(cell) for cell in cells]
 
     def from_connect(
@@ -170,7 +170,7 @@ class StringConverter(Converter):
                     cells += [None if value is None else str.encode(value) for value in values]
                     continue
                 except (TypeError, UnicodeEncodeError):
-                    pass  # not all of them plain text
+                    pass  # not all are plain text
             self._write_each(schema, values, start, cells, failed)
         return cells
 

@@ -42,7 +42,7 @@ def near_port(first: int = _REST_PORT) -> int:
 
 
 class DemoRefused(PenstockError):
-    """The worker does not take a request of the demo."""
+    """The worker refuses a request of the demo."""
 
     code = "demo.refused"
 
@@ -65,9 +65,9 @@ class Rest:
             return False
 
     def create(self, name: str, config: Mapping[str, str]) -> str | None:
-        """Creates a connector. None when it was created, else why it cannot be yet.
+        """Creates a connector. Returns None if it was created, otherwise why it cannot be yet.
 
-        Raises DemoRefused when asking again would not help.
+        Raises DemoRefused if a retry would not help.
         """
         try:
             answer = self._client.post("/connectors", json={"name": name, "config": dict(config)})
@@ -83,7 +83,7 @@ class Rest:
         )
 
     def parts(self, name: str) -> tuple[Instance, ...] | None:
-        """The connector and its tasks; none while there is no status, None without an answer."""
+        """The connector and its tasks; empty before it has a status, None without a response."""
         try:
             answer = self._client.get(f"/connectors/{name}/status")
             if answer.status_code == 404:
@@ -93,7 +93,7 @@ class Rest:
             return None
 
     def _has(self, name: str) -> bool:
-        """An answer may have been lost, so a conflict may be with what we created ourselves."""
+        """If a response was lost, a conflict may be with the connector that we created."""
         with contextlib.suppress(httpx.HTTPError):
             return self._client.get(f"/connectors/{name}").status_code == 200
         return False
@@ -120,7 +120,7 @@ class Watch:
         self._offsets.close()
 
     def records_in(self) -> int | None:
-        """The end offset of the topic, or None while it cannot be had."""
+        """The end offset of the topic, or None if it is unavailable."""
         try:
             ends = self._group.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=_LOOK_S)
         except KafkaException:
@@ -136,7 +136,7 @@ class Watch:
         return committed.offset if committed.error is None and committed.offset >= 0 else None
 
     def position(self) -> int | None:
-        """The byte of the file up to which the source has committed, or None before it has."""
+        """The position in the file that the source has committed, None before the first commit."""
         for key, value in self._new_offsets():
             position = source_position(key, value)
             if position is not None:
@@ -170,7 +170,7 @@ def source_position(key: bytes, value: bytes) -> int | None:
 def until(
     ready: Callable[[], bool], *, tick: Callable[[], None], timeout_ms: int, now: Callable[[], int]
 ) -> bool:
-    """Polls until the condition holds or the time is over; `tick` waits a moment, and may raise."""
+    """Polls until the condition holds, or time-out; `tick` waits a moment, and may raise."""
     deadline = now() + timeout_ms
     while not ready():
         if now() > deadline:
@@ -188,7 +188,7 @@ def create(
     timeout_ms: int,
     now: Callable[[], int],
 ) -> None:
-    """Creates a connector as soon as the cluster is ready for it; raises Unavailable if never."""
+    """Creates a connector when the cluster is ready; raises Unavailable at the time-out."""
     reason: str | None = None
 
     def created() -> bool:

@@ -23,7 +23,7 @@ SINK: Final = "demo-sink"
 OFFSET_TOPIC: Final = "demo-offsets"
 
 CHUNK: Final = 1 << 20
-"""Bytes read at once; with the copies made of them, all that a file of any size costs."""
+"""Bytes read at once; with their copies, all the memory that a file of any size needs."""
 
 _SPARE_MB: Final = 500  # for the broker's and Spark's own files
 
@@ -37,7 +37,7 @@ class BadFile(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where everything of the demo is. Only one demo at a time uses a folder."""
+    """The folder of all files of the demo. Only one demo at a time uses a folder."""
 
     path: Path
 

@@ -1,11 +1,11 @@
-"""Files as streams of lines: what they hold, whether two hold the same, and where they differ.
+"""Files as streams of lines: their content, whether two are equal, and where they differ.
 
 The file source ends a line at LF, CR or CRLF and reads invalid UTF-8 as U+FFFD; the file sink ends
 a line with LF and writes UTF-8. So two files are the same when their *normalised* lines are: every
 line arrived once and in order. A last line without an end does not count, because the source waits
 for its end; nor does one with a CR at the very end, which an LF may still follow.
 
-Everything here takes chunks of any size, cut anywhere, and keeps no more than a chunk.
+Everything here accepts chunks of any size, cut anywhere, and keeps at most one chunk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.errors import PenstockError
 
 LINE_LIMIT: Final = 1_048_000
 """The longest line, in bytes, that fits in one message. A broker takes batches of 1,048,588 bytes
-unless `message.max.bytes` says otherwise, and a batch of one record needs up to 100 for itself."""
+unless `message.max.bytes` says otherwise, and a batch of one record has up to 100 of overhead."""
 
 _WINDOW: Final = 1_000  # how many lines around a difference are searched for its cause
 _SHOWN: Final = 72  # characters of a line in a message
@@ -126,7 +126,7 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class DifferenceKind(Enum):
-    """In what way two streams of lines part."""
+    """How two streams of lines differ."""
 
     LOST = "lost"
     ADDED = "added"
@@ -141,7 +141,7 @@ class Difference:
 
     kind: DifferenceKind
     line: int
-    count: int  # how many lines it is about
+    count: int  # how many lines it affects
     expected: str | None  # the start of the line; None at the end of the stream
     found: str | None
 

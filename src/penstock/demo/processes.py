@@ -1,7 +1,7 @@
 """The signals that end the demo, and its broker.
 
-Whatever happens, nothing that was started here outlives the demo: processes have sessions of their
-own (`penstock.host.processes`), so a Ctrl-C reaches only us, and we stop them in order.
+No process that was started here outlives the demo: each has its own session
+(`penstock.host.processes`), so a Ctrl-C reaches only the demo, which stops them cleanly.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """Turns Ctrl-C, SIGTERM and SIGHUP into one `Interrupted`, raised in the main thread.
 
-    Once it was raised, or from `ending` on, further signals do not disturb the clean-up any more;
-    they kill what `hurry` knows, so that it is over soon.
+    After that, or after `ending`, further signals do not interrupt the clean-up; they call the
+    functions in `hurry`, which kill the processes.
     """
 
     def __init__(self) -> None:
@@ -83,12 +83,12 @@ class Interrupts:
 
 
 class BrokerProcess:
-    """The embedded broker; an interruption at any moment of its start leaves nothing behind."""
+    """The embedded broker; an interrupted start leaves no process behind."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._problem: BaseException | None = None
-        self._started = threading.Event()  # in order or not
+        self._started = threading.Event()  # or failed
 
     @property
     def alive(self) -> bool:
@@ -96,9 +96,9 @@ class BrokerProcess:
 
     def start(self, interrupts: Interrupts) -> None:
         """Starts the broker and waits until it answers; raises StartupFailed if it does not."""
-        # In a thread, because signals interrupt only the main one: there, one that comes between
-        # the birth of the process and the assignment of its handle would leave it behind.
-        # (And an event, because a thread whose `join` is interrupted is taken for dead.)
+        # In a thread, because signals interrupt only the main one: there, a signal between the
+        # start of the process and the assignment of its handle would leave the process running.
+        # (And an event, because Python takes a thread whose `join` is interrupted for dead.)
         thread = threading.Thread(target=self._start, name="broker-start", daemon=True)
         try:
             with interrupts.held():
@@ -115,7 +115,7 @@ class BrokerProcess:
             raise self._problem
 
     def check(self) -> None:
-        """Raises StartupFailed, with the end of its log, when the broker has ended by itself."""
+        """Raises StartupFailed, with the end of its log, if the broker has exited."""
         self._broker.check()
 
     def stop(self) -> None:

@@ -1,6 +1,6 @@
 """How far the records are and how fast they move: values that grow with every look at the cluster.
 
-Times are milliseconds of any clock that only goes forward.
+Times are milliseconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ NOW_MS: Final = 5_000
 """What "now" means for a rate: the average over this long."""
 
 STALLED_MS: Final = 60_000
-"""Nothing moved for this long and a task does not even run: it will not come any more."""
+"""If nothing moves for this long and a task does not run, the demo stops waiting."""
 
 SILENT_MS: Final = 120_000
-"""Nothing moved for this long although every task says that it runs."""
+"""If nothing moves for this long, the demo stops waiting although all tasks run."""
 
 SETTLED_MS: Final = 1_500
-"""Longer than the worker waits between two commits, so a record too many would show by then."""
+"""Longer than the worker's commit interval, so a surplus record would be visible by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A count that grows, seen now and then.
+    """A count that grows, measured now and then.
 
     >>> pace = Pace().seen(0, 0).seen(1_000, 500).seen(2_000, 2_500)
     >>> pace.average(), pace.rate(2_000), pace.rate(9_000)
@@ -32,8 +32,8 @@ class Pace:
     """
 
     count: int = 0
-    began_ms: int | None = None  # when there was nothing to count yet, at last
-    grown_ms: int | None = None  # when it was first seen at what it is
+    began_ms: int | None = None  # when it was last idle
+    grown_ms: int | None = None  # when it reached `count`
     recent: tuple[tuple[int, int], ...] = ()  # (when, count), no older than a rate needs
 
     def seen(self, now_ms: int, count: int, *, idle: bool | None = None) -> Pace:
@@ -107,7 +107,7 @@ def instances_of(name: str, status: Mapping[str, Any]) -> tuple[Instance, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the cluster; None where it could not be had."""
+    """One look at the cluster; None for unavailable values."""
 
     records_in: int | None = None  # end offset of the topic
     records_out: int | None = None  # offset committed by the sink's group
@@ -129,7 +129,7 @@ class Progress:
     into_file: Pace = field(default_factory=Pace)  # bytes
     position: int = 0
     parts: tuple[Instance, ...] = ()
-    moved_ms: int = 0  # when something moved or a state changed, at last
+    moved_ms: int = 0  # when something last moved or a state last changed
 
     @classmethod
     def start(cls, lines: int, size: int, now_ms: int) -> Progress:
@@ -139,7 +139,7 @@ class Progress:
     def seen(self, now_ms: int, look: Look) -> Progress:
         """The progress after one more look."""
         into_topic = self.into_topic.seen(now_ms, look.records_in or 0)
-        # The sink commits whole batches, so its time begins when it could have begun.
+        # The sink commits whole batches, so its time begins with the first record in the topic.
         out_of_topic = self.out_of_topic.seen(
             now_ms, look.records_out or 0, idle=into_topic.count == 0
         )
@@ -184,17 +184,17 @@ class Progress:
 
     @property
     def arrived(self) -> bool:
-        """Whether as many records as there are lines went all the way, and no more are coming."""
+        """Whether the sink has committed as many records as there are lines, and the lag is 0."""
         return self.out_of_topic.count >= self.lines and self.lag == 0
 
     @property
     def settled(self) -> bool:
-        """Whether they arrived and nothing moved since for a while."""
+        """Whether the records arrived and nothing has moved for a while."""
         return self.arrived and self.quiet_ms >= SETTLED_MS
 
     @property
     def stalled(self) -> bool:
-        """Whether waiting any longer makes no sense."""
+        """Whether further waiting makes no sense."""
         return self.quiet_ms >= (SILENT_MS if self.running else STALLED_MS)
 
     @property
@@ -204,7 +204,7 @@ class Progress:
 
     @property
     def waiting_for(self) -> str:
-        """Why no record moves yet, in the words of a task's status if it has any."""
+        """Why no record moves yet, from a task's status if it gives a reason."""
         reasons = (part.trace.partition("\n")[0] for part in self.parts if part.state != "FAILED")
         return next(filter(None, reasons), "waiting for the first record")
 

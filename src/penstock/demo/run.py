@@ -52,8 +52,8 @@ class Stalled(PenstockError):
 def run_demo(file: Path | None, keep: bool, home: Path, debug: bool) -> int:
     """Moves `file`, or a sample, and returns the exit code.
 
-    0 if every line arrived once and in order, 128 + signal if interrupted, else the exit code of
-    the error, which is reported in one message (with a stack trace only if `debug`). With `keep`
+    0 if every line arrived once and in order, 128 + signal if interrupted, otherwise the exit code
+    of the error, which is reported in one message (with a stack trace only if `debug`). With `keep`
     the cluster stays up until Ctrl-C, which then is not an interruption. All files are written to
     `home`/demo. Call it from the main thread, or signals are not handled.
     """
@@ -244,7 +244,7 @@ class _Demo:
         return progress
 
     def _look(self, rest: Rest | None, watch: Watch) -> Look:
-        out = watch.records_out()  # before what goes in, so that a lag is never too small
+        out = watch.records_out()  # before the end offset, so that a lag is never too small
         parts = None
         if rest is not None:
             source, sink = rest.parts(SOURCE), rest.parts(SINK)
@@ -258,7 +258,7 @@ class _Demo:
         )
 
     def _tick(self) -> None:
-        """Waits a moment; raises when a process has ended meanwhile."""
+        """Waits a moment; raises if a process has ended."""
         threading.Event().wait(_LOOK_S)
         if self._broker is not None:
             self._broker.check()
@@ -268,7 +268,7 @@ class _Demo:
     def _compare(self, view: View, sent: _Sent, progress: Progress) -> Outcome:
         view.begin("comparing")
         received = self._folder.received
-        received.touch()  # it may be that nothing arrived at all
+        received.touch()  # it does not exist if nothing arrived
         changed = _stamp(sent.file) != sent.stamp
         received_size = _size(received)
         size = sent.digest.normal_size if changed else received_size
@@ -299,7 +299,7 @@ class _Demo:
         self._say(table(facts))
 
     def _keep_running(self, outcome: Outcome) -> None:
-        """Leaves everything running until the user has seen enough."""
+        """Leaves everything running until the user interrupts it or Kafka ends."""
         assert self._worker is not None
         assert self._broker is not None
         port = near_port()
@@ -324,7 +324,7 @@ class _Demo:
             self._say("Kafka has ended.")
 
     def _stop(self) -> bool:
-        """Stops all processes, whatever the terminal does; False if the worker had to be killed."""
+        """Stops all processes, even if the terminal fails; False if the worker had to be killed."""
         self._interrupts.ending()
         in_order = True
         with contextlib.ExitStack() as last:
@@ -360,7 +360,7 @@ class _Demo:
                 status.close()
 
     def _nothing_followed(self, outcome: Outcome) -> bool:
-        """Whether the end of the worker wrote nothing more into the file."""
+        """Whether the worker wrote nothing more into the file while it stopped."""
         grown = _size(outcome.received) - outcome.got.normal_size - outcome.got.tail - outcome.more
         if grown == 0 or self._keep or outcome.source_changed:
             return True

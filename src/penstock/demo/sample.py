@@ -1,7 +1,7 @@
 """The sample file: many lines of very different kinds, the same ones on every machine.
 
-What it has to offer is in `KINDS`: text of many scripts, logs, JSON, CSV, empty lines, characters
-that some programs take for a line's end (U+0085, U+2028, form feed, …), and very long lines.
+`KINDS` lists them: text of many scripts, logs, JSON, CSV, empty lines, characters that some
+programs take for a line's end (U+0085, U+2028, form feed, …), and very long lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONG_EVERY: Final = 25_000
 """The distance between very long lines."""
 
 LONG_BYTES: Final = 200_000
-"""How long a very long line is at least, in bytes."""
+"""The minimum length of a very long line, in bytes."""
 
 _BLOCK_LINES: Final = 5_000
 
@@ -180,4 +180,4 @@ KINDS: Final[Mapping[str, tuple[Callable[[int, random.Random], str], int]]] = {
     "something odd": (_odd, 24),
     "a long line": (_long, 1),
 }
-"""What lines there are, and how often of a thousand."""
+"""The kinds of lines, and how many there are per thousand."""

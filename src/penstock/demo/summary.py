@@ -42,7 +42,7 @@ class Outcome:
             self.sent.normal_sha256,
             0,
         )
-        # What follows the lines of the start may be lines appended since, but only then.
+        # More bytes are allowed only if the source changed: lines may have been appended to it.
         return same and (self.more == 0 or self.source_changed)
 
 
@@ -88,7 +88,7 @@ def next_steps(
     worker_pid: int | None,
     second_port: int,
 ) -> list[str]:
-    """What to try while the cluster runs; lines to be copied begin with two blanks."""
+    """What to try while the cluster runs; lines to copy begin with two spaces."""
     first, second = (_command(file) for file in (folder.properties, folder.second_properties))
     return [
         "In another terminal:",

@@ -1,7 +1,7 @@
 """The demo's output: steps while it sets up, and a live picture while records move.
 
-On a terminal both are redrawn in place. Elsewhere there is a plain line for each step when it is
-done, one every five seconds where that takes longer, and one every two while records move.
+On a terminal both are redrawn in place. Elsewhere a plain line is printed after each step, every
+five seconds during a longer one, and every two seconds while records move.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class View(Protocol):
 
 
 def view_for(console: Console, now: Callable[[], int]) -> View:
-    """The live view where it can be drawn, else the plain one."""
+    """The live view if the terminal can draw it, otherwise the plain one."""
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveView(console, now)
     return PlainView(console, now)
 
 
 class LiveView:
-    """Redraws itself several times a second, in a thread of its own."""
+    """Redraws itself several times a second, in a separate thread."""
 
     def __init__(self, console: Console, now: Callable[[], int]) -> None:
         self._now = now
@@ -136,7 +136,7 @@ class LiveView:
 
 
 class PlainView:
-    """Lines with the seconds since the start in front."""
+    """Prints lines that begin with the seconds since the start."""
 
     def __init__(self, console: Console, now: Callable[[], int]) -> None:
         self._console = console

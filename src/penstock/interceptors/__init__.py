@@ -1,1 +1,1 @@
-"""The interceptors that come with penstock: plugins like anybody's, on `penstock.api` alone."""
+"""The interceptors that come with penstock: ordinary plugins, which use only `penstock.api`."""

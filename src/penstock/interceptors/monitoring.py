@@ -1,4 +1,4 @@
-"""Counts and latencies of what clients send and read, per topic partition, at `/metrics`."""
+"""Counts and latencies of sent and consumed records, per topic partition, at `/metrics`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Largest:
     """The largest value of the last minute."""
 
     def __init__(self) -> None:
-        self._values: deque[tuple[float, float]] = deque()  # falling, each with its time
+        self._values: deque[tuple[float, float]] = deque()  # descending, each with its time
 
     def add(self, now: float, value: float) -> None:
         while self._values and self._values[-1][1] <= value:
@@ -159,7 +159,7 @@ class MonitoringConsumer(ConsumerInterceptor):
             return records
         now = self._now_ms()
         place = TopicPartition(records.topics[0], records.partitions[0] or 0)
-        # Kafka's -1 and what lies ahead are no latencies.
+        # Kafka's -1 and timestamps in the future are not latencies.
         stamps = [stamp for stamp in records.timestamps if stamp is not None and stamp >= 0]
         ms = max(now * len(stamps) - sum(stamps), 0.0)
         ms_max = max(now - min(stamps), 0.0) if stamps else 0.0

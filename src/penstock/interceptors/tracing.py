@@ -3,8 +3,8 @@
     source  send (of what was polled together) ─ convert
     sink    receive (a chunk) ─ convert, put (what is written together; links to what it received)
 
-Records that are sent get `traceparent` of their batch's span, unless they have one: then the span
-links to it. A batch that is read continues the trace of its records if they are of one, and else
+Sent records get the `traceparent` of their batch's span, unless they have one: then the span links
+to it. A batch that is read continues the trace of its records if they share one, and otherwise
 links to theirs. Spans are exported by OTLP over HTTP; tasks of a process share an exporter.
 """
 
@@ -102,7 +102,7 @@ _EXPORT_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where spans go, and which."""
+    """Where spans are exported, and which."""
 
     endpoint: str | None
     service: str
@@ -115,7 +115,7 @@ _sharing: Final = threading.Lock()
 
 
 def _provider(target: _Target) -> Any:
-    """The process's tracer provider for a target; made for the first of its users."""
+    """The process's tracer provider for a target, created for its first user."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -142,7 +142,7 @@ def _provider(target: _Target) -> Any:
 
 
 def _let_go(target: _Target) -> None:
-    """Ends the provider with its last user; exports what is left."""
+    """Shuts the provider down after its last user; exports the remaining spans."""
     with _sharing:
         provider, users = _shared.pop(target)
         if users > 1:
@@ -152,7 +152,7 @@ def _let_go(target: _Target) -> None:
 
 
 class _Tracing:
-    """What both interceptors have."""
+    """The common part of both interceptors."""
 
     def __init__(self, config: Config, context: InterceptorContext) -> None:
         self._target = _Target(
@@ -218,7 +218,7 @@ class _Tracing:
         span.end(done.ended_ns)
 
     def close(self) -> None:
-        """Lets the exporter go."""
+        """Releases the exporter."""
         _let_go(self._target)
 
 
@@ -275,7 +275,7 @@ class TracingProducer(ProducerInterceptor):
         self._tracing.close()
 
     def _unsent(self) -> None:
-        """A batch of which nothing was sent."""
+        """Traces a batch from which nothing was sent."""
         if self._converted is not None:
             self._tracing.stage(self._converted, None)
             self._converted = None
@@ -330,7 +330,7 @@ class TracingConsumer(ConsumerInterceptor):
 
 
 def contexts_of(records: Records) -> list[Any]:
-    """The different span contexts that the headers of records have, at most `_MOST_LINKS`."""
+    """The distinct span contexts in the headers of records, at most `_MOST_LINKS`."""
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

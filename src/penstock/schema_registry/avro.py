@@ -1,8 +1,8 @@
 """Avro, with the schema in a Schema Registry (kafka-connect.md §9.5).
 
-The work per schema is in `avro_read` and `avro_write`; here are the loops over a batch. Only if a
-message's schema id or topic differs from the message before, its plan is looked up, first in
-memory, then in the registry.
+`data.avro.read` and `avro_write` do the work per schema; this module loops over a batch. It looks
+up a message's plan, first in memory, then in the registry, only if the schema id or topic differs
+from the previous message's.
 """
 
 from __future__ import annotations

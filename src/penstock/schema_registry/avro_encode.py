@@ -1,6 +1,6 @@
 """Compiles an Avro schema into one Python function that encodes prepared values.
 
-The counterpart of `avro_decode`, for values that `avro_write` has checked and converted:
+The counterpart of `data.avro.decode`, for values that `avro_write` has checked and converted:
 
     primitive     its value; a date, time or timestamp the number, a decimal the bytes
     enum          the symbol

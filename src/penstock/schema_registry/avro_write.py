@@ -1,10 +1,10 @@
 """Connect values to Avro data (kafka-connect.md §9.5).
 
 A value passes two functions, both compiled once per schema: that of `_Preparer` checks it and
-converts what Avro has as another type, that of `avro_encode` makes bytes of it.
+converts types that Avro represents differently, that of `avro_encode` encodes it.
 
 Fields are matched by name with the schema that is written: the value's own, or the registry's
-latest, which may have more fields (with defaults) and fewer.
+latest, which may have additional fields (with defaults) and lack others.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def writer(
 ) -> WriteBytes:
     """The function that writes values of `schema` (not null) as data of the Avro schema `target`.
 
-    It raises DataError for values that are not of the schema. BYTES at the top are written as they
-    are. Raises DataError if no value of `schema` can be written as `target`.
+    It raises DataError for values that are not of the schema. BYTES at the top are written
+    unchanged. Raises DataError if no value of `schema` can be written as `target`.
     """
     preparer = _Preparer(settings, named)
     if kind_of(target, named) == "bytes" and schema is not None:

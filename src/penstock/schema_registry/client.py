@@ -5,7 +5,7 @@
     schema = lookups.of(("id", 7), lambda: client.schema(7))
 
 A registry that does not respond costs a batch one wait, not one per record: `Lookups` makes each
-look-up once, and none after one without a response.
+look-up once, and stops at the first one without a response.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Registered:
 
 
 class Lookups:
-    """The look-ups of one batch: each is made once, also if it fails.
+    """The look-ups of one batch: each is made once, even if it fails.
 
     After a retriable error, all others fail with it.
     """
@@ -79,7 +79,7 @@ class Lookups:
         self._down: Exception | None = None
 
     def of(self, key: Hashable, find: Callable[[], V]) -> V:
-        """What `find`, a request to the registry, returns or raises; called once per `key`."""
+        """Calls `find`, a request to the registry, once per `key`; returns or raises its result."""
 
         def ask() -> V:
             if self._down is not None:
@@ -94,7 +94,7 @@ class Lookups:
         return self.once(key, ask)
 
     def once(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What `make` returns or raises; called once per `key`. Its requests use `of`."""
+        """Calls `make` once per `key`; returns or raises its result. Its requests use `of`."""
         if key in self._results:
             known: V = self._results[key]
             return known
@@ -110,7 +110,7 @@ class Lookups:
 
 
 class RegistryClient:
-    """Requests to the registry in a converter's settings; caches what never changes.
+    """Requests to the registry in a converter's settings; caches responses that never change.
 
     Not picklable. Methods raise `Refused` (a DataError) if the registry refuses, and `Unavailable`,
     which is retriable, if it does not respond within the time-outs and retries of the settings.
@@ -155,7 +155,7 @@ class RegistryClient:
         return self._ids.put(key, int(body["id"]))
 
     def lookup(self, subject: str, schema: RegistrySchema, *, deleted: bool = False) -> Registered:
-        """The schema's id and version in `subject`; `deleted`: also deleted versions.
+        """The schema's id and version in `subject`; `deleted` includes deleted versions.
 
         Raises Refused with error code 40403 if it is not registered.
         """
@@ -208,7 +208,7 @@ class RegistryClient:
         def visit(of: RegistrySchema) -> None:
             for reference in of.references:
                 if reference.name in begun:
-                    continue  # seen before; or a circle, which the parser reports
+                    continue  # seen before; or a cycle, which the parser reports
                 begun.add(reference.name)
                 place = self.version(reference.subject, reference.version, format=format)
                 visit(place.schema)
@@ -238,7 +238,7 @@ Incompatible = Callable[[RegistrySchema, RegistrySchema], str | None]
 
 
 class WriterSchemas:
-    """The registry's schema that records are written with, by the settings:
+    """The registry's schema to write records with, by the settings:
 
     auto.register.schemas      its own, registered if necessary
     use.schema.id              that one
@@ -261,7 +261,7 @@ class WriterSchemas:
     def of(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
         """The id and the schema to write with.
 
-        Raises what the client raises, and DataError for a schema that is incompatible with `own`.
+        Raises the client's errors, and DataError for a schema that is incompatible with `own`.
         """
         if self._register:
             return self._client.register(subject, own), own

@@ -1,8 +1,8 @@
 """The base of converters whose messages begin with the id of their schema.
 
 A format implements `reading` (of messages with the same beginning) and `writing` (values of one
-schema to one topic); both may ask the registry. Here are the loops over a batch, which call them
-once for neighbours, and the error messages.
+schema to one topic); both may ask the registry. This module has the error messages, and the loops
+over a batch, which call them once for neighbours.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reading:
 class FramedConverter(Converter, Generic[W]):
     """A converter whose messages begin with the id of a schema.
 
-    `W` is what values of one Connect schema are written with, for all topics and ids.
+    `W` writes the values of one Connect schema, for all topics and ids.
     """
 
     format_name: ClassVar[str]
@@ -80,7 +80,7 @@ class FramedConverter(Converter, Generic[W]):
 
     @abstractmethod
     def written(self, schema: Schema) -> W:
-        """Compiles what values of a schema are written with. Raises DataError."""
+        """Compiles the `W` for a schema. Raises DataError."""
 
     @abstractmethod
     def has_no_bytes(self, value: Value, written: W) -> bool:
@@ -124,8 +124,8 @@ class FramedConverter(Converter, Generic[W]):
         parse: Callable[[RegistrySchema], D],
         record: Callable[[D], str | None],
     ) -> tuple[D, int]:
-        """The parsed schema with that id, and its version in the subject; `record` is the name that
-        the subject may contain."""
+        """The parsed schema with that id, and its version in the subject; `record` returns the name
+        that the subject may contain."""
         by_topic = self.subjects.of(topic, None) if self.subjects.by_topic else None
         stored = lookups.of(
             ("schema", id, by_topic), lambda: self.client.schema(id, subject=by_topic)
@@ -204,7 +204,7 @@ class FramedConverter(Converter, Generic[W]):
 
     @contextmanager
     def asking_to_read(self, topic: str) -> Iterator[None]:
-        """Errors inside the context are reported as Kafka Connect's converters report those of the
+        """Reports errors inside the context as Kafka Connect's converters report those of the
         registry."""
         try:
             yield

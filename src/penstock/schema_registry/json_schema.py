@@ -2,10 +2,10 @@
 
 The schema of the values is read from, and written as, JSON Schema; see `json_schema_read` and
 `json_schema_write`. Schemas are compiled once per topic and id, so that most messages cost one
-comparison of their first five bytes, one `orjson` call and what their fields need.
+comparison of their first five bytes, one `orjson` call and the work for their fields.
 
-Only values with a schema can be written. NaN and the infinities are texts, as Jackson has them,
-and a text for a number reads as 0.0.
+Only values with a schema can be written. NaN and the infinities are texts, as in Jackson, and a
+text instead of a number reads as 0.0.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ JSON_SCHEMA_CONVERTER: Final = settings.REGISTRY.extended(
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The schema and function that values of one Connect schema are written with, for all ids."""
+    """The schema and the function that writes values of one Connect schema, for all ids."""
 
     schema: RegistrySchema
     document: Document

@@ -10,13 +10,13 @@ from penstock.data.schema import Schema, Type
 
 NAMESPACE: Final = "io.confluent.connect.json"
 ENUM: Final = f"{NAMESPACE}.Enum"
-"""Parameter of a STRING that is an enum; each symbol has one of its own, `….Enum.⟨symbol⟩`."""
+"""Parameter of a STRING that is an enum; each symbol has a parameter, `….Enum.⟨symbol⟩`."""
 ONE_OF: Final = f"{NAMESPACE}.OneOf"
 """Name of a STRUCT that is a union: one optional field per alternative, at most one of them set."""
 ONE_OF_FIELD: Final = f"{ONE_OF}.field."
 
 UNION: Final = "org.apache.kafka.connect.data.Union"
-"""Parameter of a STRUCT that is a union, whatever the format (`generalized.sum.type.support`)."""
+"""Parameter of a STRUCT that is a union, in every format (`generalized.sum.type.support`)."""
 GENERAL_ENUM: Final = "org.apache.kafka.connect.data.Enum"
 UNION_NAME: Final = "connect_union_"
 UNION_FIELD: Final = f"{UNION_NAME}field_"
@@ -36,7 +36,7 @@ VALUE: Final = "value"
 class Options:
     """The converter's settings for the mapping."""
 
-    generalized: bool = False  # unions and enums as every format has them
+    generalized: bool = False  # unions and enums as in every format
     ignore_default: bool = False  # null is kept despite a default
     additional_properties: bool = True
     optional_nonrequired: bool = False  # properties that are not `required` are optional

@@ -6,7 +6,7 @@ then all of them count, in the order enum, combinations, `not`, `const`, type:
 
     allOf           one struct of all properties in it; without any: the combination in it, the
                     number or string beside a `const`, the enum of a string, the reference
-    anyOf, oneOf    of null and another: that one, optional; else a union
+    anyOf, oneOf    of null and another: that one, optional; otherwise a union
     type: [a, b]    as anyOf
 
 As in the JVM, `title`, `description` and `default` of a combination are lost, unless it is a union.
@@ -150,7 +150,7 @@ _COMBINED: Final = {_Kind.ALL, _Kind.ANY, _Kind.ONE}
 class _View:
     """One meaning of a JSON Schema object.
 
-    `node` has the members that describe it, empty for a part of a combination without its own;
+    `node` has the members that describe it, empty for a part of a combination that has none;
     `own` has those that determine the type.
     """
 
@@ -179,7 +179,7 @@ class _View:
         target = self.own["$ref"]
         try:
             target_schema = self.resolver.lookup(target)
-        except (Unresolvable, AttributeError, TypeError) as cause:  # or what is no schema at all
+        except (Unresolvable, AttributeError, TypeError) as cause:  # or not a schema at all
             raise DataError(f"Could not resolve reference {target} of the JSON Schema") from cause
         return _view(target_schema.contents, target_schema.resolver)
 
@@ -234,7 +234,7 @@ def _view(node: Value, resolver: Resolver[Value]) -> _View:
 def _combination(
     kind: _Kind, node: Node, resolver: Resolver[Value], parts: Iterable[_View]
 ) -> _View:
-    # As the JVM's library: combinations first, otherwise in their own order.
+    # As in the JVM's library: combinations first, otherwise in the given order.
     ordered = sorted(parts, key=lambda part: part.kind not in _COMBINED)
     return _View(kind, node, node, resolver, tuple(ordered))
 
@@ -288,7 +288,7 @@ class _Reader:
             return self.connect(root, version, optional=False)
 
     def connect(self, view: _View, version: int | None, *, optional: bool) -> Schema:
-        """The Connect schema of a view; `optional` makes it so."""
+        """The Connect schema of a view; `optional` makes it optional."""
         match view.kind:
             case _Kind.REFERENCE:
                 return self._referred(view, version, optional)
@@ -395,7 +395,7 @@ class _Reader:
         )
 
     def _symbols(self, view: _View) -> Mapping[str, str]:
-        """The parameters that make a STRING an enum; JSON's have no name."""
+        """The parameters that make a STRING an enum; JSON enums have no name."""
         values = view.own["enum"]
         symbols = [_symbol(symbol) for symbol in (values if isinstance(values, list) else ())]
         if self._options.generalized:

@@ -1,12 +1,12 @@
 """Connect values to and from the JSON of a JSON Schema converter (kafka-connect.md §9.5).
 
-Like `convert.json_read` and `convert.json_write`, which do the primitives, with these differences:
+Like `convert.json_read` and `convert.json_write`, which handle primitives, with these differences:
 
 - null for a required field is allowed when writing: the property is omitted. A missing property
   reads as null; an explicit null for a required field is refused;
 - maps whose keys are not text are lists of `{"key": …, "value": …}`;
-- a union is the JSON of the alternative that is set. When read it is the first alternative of a
-  JSON type the value has, else the struct that knows most of the object's properties.
+- a union is the JSON of the alternative that is set. Reading chooses the first alternative that
+  has the value's JSON type, or else the struct that has most of the object's properties.
 
 Functions are compiled once per schema; the nodes are what `orjson.loads` or `parse` return.
 """

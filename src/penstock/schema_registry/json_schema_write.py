@@ -11,9 +11,9 @@
     optional                         oneOf null and the schema
 
 Name, doc, version and parameters are `title`, `description`, `connect.version` and
-`connect.parameters`. Properties are in the order of the fields; in the JVM they are in that of a
-hash map, so one and the same schema may be two texts for a registry that compares texts
-(`normalize.schemas` puts both in one order).
+`connect.parameters`. Properties are in the order of the fields; in the JVM they are in the order of
+a hash map, so a registry that compares texts may take one schema for two (`normalize.schemas` puts
+both in one order).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _node(schema: Schema | None, index: int | None, options: Options) -> Node:
     node |= _shape(schema, options)
     if schema.version is not None:
         node[CONNECT_VERSION] = schema.version
-    # Ours are there to say what the rest of the document says anyway.
+    # The converter's parameters only repeat what the rest of the document says.
     parameters = {
         name: text
         for name, text in (schema.parameters or {}).items()

@@ -382,7 +382,7 @@ def _true(query: Query, name: str) -> bool:
 
 
 def _text_body(schema: StoredSchema) -> Any:
-    """A schema without anything around it; JSON as such, not as a string."""
+    """A schema without an envelope; JSON as such, not as a string."""
     try:
         return json.loads(schema.text)
     except ValueError:

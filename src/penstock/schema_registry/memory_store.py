@@ -90,7 +90,7 @@ class Store:
         self._schemas: dict[int, StoredSchema] = {}
 
     def living(self, subject: str, deleted: bool) -> list[Version]:
-        """The versions of a subject, at least one; with those that are softly `deleted` or not."""
+        """The versions of a subject, at least one; `deleted` includes soft-deleted ones."""
         place = self.subjects.get(subject)
         living = place.living(deleted) if place is not None else []
         if not living:
@@ -214,7 +214,7 @@ class Store:
         return name, subject, version
 
     def built_on(self, references: tuple[tuple[str, str, int], ...]) -> dict[str, str]:
-        """Texts of the schemas referred to, each after those it refers to itself."""
+        """Texts of the schemas referred to, each after those it refers to."""
         texts: dict[str, str] = {}
         for name, subject, version in references:
             schema = self.subjects[subject].versions[version].schema

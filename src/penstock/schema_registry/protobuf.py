@@ -1,4 +1,4 @@
-"""Protobuf whose schema a Schema Registry holds (kafka-connect.md §9.5).
+"""Protobuf, with the schema in a Schema Registry (kafka-connect.md §9.5).
 
 A message consists of the schema's id, the path to the message type in the schema's file, and the
 data. Schemas are mapped in `protobuf_schema` and `protobuf_connect`, and exchanged with the
@@ -148,7 +148,7 @@ class _Parsed:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The message and function that values of one Connect schema are written with, for all ids."""
+    """The message and the function that writes values of one Connect schema, for all ids."""
 
     schema: RegistrySchema
     message: MessageFile

@@ -96,7 +96,7 @@ class Member:
 
     @property
     def optional_keyword(self) -> bool:
-        """Whether it is declared `optional` (proto2: whatever is neither repeated nor required)."""
+        """Whether it is declared `optional` (proto2: neither repeated nor required)."""
         return self.proto.proto3_optional or (
             self.proto2
             and self.proto.label == FieldDescriptorProto.LABEL_OPTIONAL
@@ -192,7 +192,7 @@ def connect_schema(message: Descriptor, options: Options, version: int | None = 
 
 
 class _Reader:
-    """Reads one message; `_open` has the names of those around it."""
+    """Reads one message; `_open` has the names of the messages around it."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

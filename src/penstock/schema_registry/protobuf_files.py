@@ -44,7 +44,7 @@ def to_base64(file: FileDescriptorProto) -> str:
 
 
 def from_base64(text: str, name: str = _MAIN) -> FileDescriptorProto:
-    """The file of a schema's text; `name` is that in imports. Raises DataError for other texts."""
+    """The file of a schema's text; imports use `name`. Raises DataError for other texts."""
     try:
         file = FileDescriptorProto.FromString(b64decode(text, validate=True))
     except (ValueError, DecodeError) as cause:
@@ -165,7 +165,7 @@ def pool_of(
 def message_at(pool: DescriptorPool, name: str, path: Sequence[int]) -> Descriptor:
     """The message at a path of indexes: in the file, then among nested messages.
 
-    DataError when there is none.
+    Raises DataError if there is none.
     """
     file = pool.FindFileByName(name)
     messages: Sequence[Descriptor] = list(file.message_types_by_name.values())
@@ -223,7 +223,7 @@ def _varint(number: int) -> bytes:
 def decode_path(data: bytes, start: int) -> tuple[tuple[int, ...], int]:
     """The path at `start`, and the position after it.
 
-    DataError when there is no path.
+    Raises DataError if there is no path.
     """
     count, at = _read_varint(data, start)
     if count == 0:

@@ -1,6 +1,6 @@
 """Connect schemas as Protobuf files, as Confluent's ProtobufConverter (kafka-connect.md §9.5).
 
-    INT8, INT16, INT32         int32; which, in the field's option `confluent.field_meta`
+    INT8, INT16, INT32         int32; the width is in the field's option `confluent.field_meta`
     INT64                      int64, or what the parameter `….Type` says (uint32, sfixed64)
     FLOAT32, FLOAT64           float, double
     BOOLEAN, STRING, BYTES     bool, string, bytes
@@ -142,7 +142,7 @@ class _Builder:
     def build(self, schema: Schema) -> MessageFile:
         full_name = schema.name or self._default_name()
         package, _, name = full_name.rpartition(".")
-        # `scrub.invalid.names`: each part of the package by itself.
+        # `scrub.invalid.names`: each part of the package separately.
         package = ".".join(map(self._options.name, package.split(".")))
         name = self._options.name(name)
         if package:

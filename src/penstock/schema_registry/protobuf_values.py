@@ -64,10 +64,10 @@ from penstock.schema_registry.protobuf_names import (
 _F = FieldDescriptor
 
 Read = Callable[[Any], Value]
-"""Makes a Connect value of a protobuf value."""
+"""Makes a Connect value from a protobuf value."""
 ReadBytes = Callable[[bytes], Value]
 Write = Callable[[Value], Any]
-"""Makes an argument for a message's constructor of a Connect value."""
+"""Makes an argument for a message's constructor from a Connect value."""
 WriteBytes = Callable[[Value], bytes]
 
 _UNSIGNED: Final = (_F.TYPE_UINT64, _F.TYPE_FIXED64)
@@ -376,7 +376,7 @@ def _complain(schema: Schema | None, value: Value) -> None:
 
 class _Writers:
     """Compiles writers. A writer is None if there is nothing to convert: the message's constructor
-    takes the values as they are."""
+    accepts the values unchanged."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -485,7 +485,7 @@ class _Writers:
 
     def _map(self, schema: Schema, entry: Descriptor) -> Write:
         key_schema, value_schema = schema.key_schema, schema.value_schema
-        assert key_schema is not None  # such a schema has no message
+        assert key_schema is not None  # otherwise it has no message
         assert value_schema is not None
         key = self._field(key_schema, entry.fields_by_name[KEY]) or (lambda value: value)
         mapped = self._field(value_schema, entry.fields_by_name[VALUE]) or (lambda value: value)

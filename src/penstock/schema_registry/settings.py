@@ -353,7 +353,7 @@ _IGNORED: Final[tuple[Key[object], ...]] = (
 
 
 def _unsupported(name: str, feature: str, *allowed: str) -> Key[str | None]:
-    """A setting that is refused if it requests what is not supported here."""
+    """A setting that is refused if it requests an unsupported feature."""
 
     def problem(value: str | None) -> str | None:
         return None if not value or value in allowed else f"{feature} cannot be used here"

@@ -1,9 +1,9 @@
 """Sends requests to a registry: over HTTP, or to a `mock://` one inside the process.
 
-Of several URLs, the one that responded last is tried first, and the next if one does not respond or
-fails (429, 5xx). If all fail, they are tried again after a delay, `max.retries` times. A request
-that timed out is not repeated, so that a registry that hangs costs `http.read.timeout.ms` per URL
-at most. Then `Unavailable` is raised, which is retriable.
+The URL that responded last is tried first, and the next if one does not respond or fails (429,
+5xx). If all fail, they are retried after a delay, `max.retries` times. A request that timed out is
+not retried, so that a registry that hangs costs at most `http.read.timeout.ms` per URL. Then
+`Unavailable` is raised, which is retriable.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class MockTransport:
 
 
 class HttpTransport:
-    """Requests over HTTP, each on a new connection, for they are rare."""
+    """Requests over HTTP, each on a new connection, as they are rare."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class HttpTransport:
             verify=tls(config) if any(server.url.startswith("https") for server in self._servers)
             else False,
             limits=httpx.Limits(max_keepalive_connections=0),
-            trust_env=False,  # as in Java, the environment does not count
+            trust_env=False,  # as in Java, the environment is ignored
             follow_redirects=True,
         )  # fmt: skip
 
@@ -169,7 +169,7 @@ class HttpTransport:
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A URL without its credentials, and these."""
+    """A URL without credentials, and its credentials."""
 
     url: str
     auth: tuple[str, str] | None
@@ -226,7 +226,7 @@ def _content(answer: httpx.Response) -> Any:
 
 
 def _credentials(config: Config) -> tuple[tuple[str, str] | None, dict[str, str]]:
-    """User and password for every server, if the settings give them, and the headers to send."""
+    """User and password for every server, if they are set, and the headers to send."""
     headers = {"Accept": _ACCEPT}
     if settings.BEARER_SOURCE in config:
         headers["Authorization"] = f"Bearer {config[settings.BEARER_TOKEN].value}"

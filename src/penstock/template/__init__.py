@@ -1,5 +1,5 @@
-"""The project that a new connector begins as, under the name `notes`: a `skeleton/` to fill in, or
-an `example/` that works, which docs/tutorial.md explains; with what they have in `common/`."""
+"""The template of a new connector's project, with the name `notes`: a `skeleton/` to fill in, or an
+`example/` that works, which docs/tutorial.md explains; both include the files in `common/`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ NAME: Final = "notes"
 
 _FILES: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-_SUFFIX: Final = ".in"  # so that tools do not take them for files of penstock's
+_SUFFIX: Final = ".in"  # so that tools do not take them for penstock's files
 _HALVES: Final = {"source": "Source", "sink": "Sink"}
 
 
 def write_project(
     folder: Path, name: str, *, source: bool = True, sink: bool = True, example: bool = False
 ) -> list[Path]:
-    """Writes the project into `folder`/`name`; its files. At least one of `source`, `sink`.
+    """Writes the project into `folder`/`name`; returns its files. Needs `source`, `sink`, or both.
 
-    Raises ConfigInvalid for a name that is none for a module, AlreadyExists when the folder is
-    there already, and OSError.
+    Raises ConfigInvalid for an invalid module name, AlreadyExists if the folder exists, and
+    OSError.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigInvalid(
@@ -51,7 +51,7 @@ def write_project(
 def project(
     name: str, *, source: bool = True, sink: bool = True, example: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """The files of a project of this name, by their places in it; of the `example`, or of the
+    """The files of a project of this name, by their paths in it; from the `example`, or from the
     skeleton."""
     left_out = [half for half, included in (("source", source), ("sink", sink)) if not included]
     words = {NAME: name, NAME.title(): "".join(part.title() for part in name.split("_"))}

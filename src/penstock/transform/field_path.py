@@ -1,6 +1,6 @@
 """The path of a field in nested structs or maps (KIP-821).
 
-In version 1, a path is a field name, with its dots. In version 2, dots separate steps; a step with
+In version 1, a path is a field name, dots included. In version 2, dots separate steps; a step with
 dots is in backticks, and a backtick inside it followed by a dot is escaped by a backslash.
 """
 

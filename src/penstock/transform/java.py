@@ -10,19 +10,19 @@ from penstock.errors import DataError
 
 
 class IllegalArgument(DataError):
-    """A record lacks what the configuration requires."""
+    """A record does not have what the configuration requires."""
 
     java_name = "java.lang.IllegalArgumentException"
 
 
 class NullPointer(DataError):
-    """Something is missing that Kafka Connect expects; it raises a NullPointerException."""
+    """Something that Kafka Connect expects is missing; Java throws a NullPointerException."""
 
     java_name = "java.lang.NullPointerException"
 
 
 class IndexOutOfBounds(DataError):
-    """A group that the regular expression lacks."""
+    """The regular expression does not have the group."""
 
     java_name = "java.lang.IndexOutOfBoundsException"
 

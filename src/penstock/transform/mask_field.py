@@ -77,7 +77,7 @@ def _by_class(masks: Mapping[type, Value], refuse: MaskOne) -> MaskColumn:
     def mask(values: list[Value]) -> list[Value]:
         kinds = set(map(type, values))
         if not kinds <= known.keys():
-            # The first that is invalid raises its own error.
+            # The first invalid value raises its error.
             return [known[type(v)] if type(v) in known else refuse(v) for v in values]
         if len(kinds) == 1:
             return [known[kinds.pop()]] * len(values)
@@ -87,8 +87,8 @@ def _by_class(masks: Mapping[type, Value], refuse: MaskOne) -> MaskColumn:
 
 
 def _number(text: str, type: Type) -> Value | DataError:
-    """A text as a number of a type, by way of a decimal (as `Values.convertToLong` and so on), or
-    the error."""
+    """A text as a number of a type, via a decimal (as in `Values.convertToLong` and so on), or the
+    error."""
     try:
         exact = read_decimal(text)
     except DataError:

@@ -9,7 +9,7 @@ from typing import Final
 from penstock.data.logical import EPOCH, ms_to_timestamp, timestamp_to_ms
 
 _MS: Final = timedelta(milliseconds=1)
-_EXACT_MS: Final = 1 << 42  # up to here, in 2109, seconds as a float tell ms apart
+_EXACT_MS: Final = 1 << 42  # until here, in 2109, a float of seconds is exact to the ms
 
 
 def to_moments(ms: Sequence[int]) -> list[datetime]:

@@ -48,7 +48,7 @@ def narrowing(type: Type) -> Callable[[Value], int]:
 def decimal_to_int(value: Decimal) -> int:
     """The integer part, or another number with the same last 64 bits."""
     exponent = value.as_tuple().exponent
-    # 10 to the 64th is a multiple of 2 to the 64th, and what a text may ask for is no bound.
+    # 10^64 is a multiple of 2^64; a text may contain an exponent of any size.
     return 0 if isinstance(exponent, int) and exponent >= 64 else int(value)
 
 

@@ -27,7 +27,7 @@ Prepare = Callable[[list[Value]], list[Value]]
 
 
 def _pairs(renames: Sequence[str]) -> dict[str, str]:
-    """New names by old; ConfigInvalid for what is no pair."""
+    """New names by old; raises ConfigInvalid for an entry that is not a pair."""
     pairs: dict[str, str] = {}
     for mapping in renames:
         parts = mapping.rstrip(":").split(":")
@@ -111,7 +111,7 @@ class ReplaceField(SideTransform):
             [(name, field.schema) for name, field in zip(names, remaining, strict=True)]
         )
         for name in names:
-            # Kafka Connect looks up where a name came from, even one that was there already.
+            # Kafka Connect looks up the old name of every field, even of one not renamed.
             old = self._origins.get(name, name)
             if schema.field(old) is None:
                 raise DataError(f"{old} is not a valid field name")
@@ -139,10 +139,10 @@ class ReplaceField(SideTransform):
         )
 
     def _changed_copies(self, drop: Iterable[str], prepared: Prepare | None = None) -> Change:
-        """The function that copies maps or structs, removes what is to go and renames the rest."""
+        """The function that copies maps or structs, drops fields and renames the rest."""
         drop = tuple(drop)
         renames = [(old, new) for old, new in self._renames.items() if old not in drop]
-        # Names may change places: then all are taken away before any is put back.
+        # Names may be swapped: then all are removed before any is added.
         chained = not {new for _, new in renames}.isdisjoint(self._renames)
 
         def change(values: list[Value], rows: Rows) -> list[Value]:
@@ -177,7 +177,7 @@ class ReplaceField(SideTransform):
 
 
 def _of_members(change: Change) -> ChangeMembers:
-    """The same for `Fields`: what it does has to do with names only."""
+    """The same for `Fields`: the change affects names only."""
 
     def change_members(members: Members) -> Members:
         (changed,) = change([members], _NO_ROWS)

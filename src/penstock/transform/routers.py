@@ -134,9 +134,9 @@ class RegexRouter(Transform):
     def _route(self, topic: str) -> str | DataError:
         if self._regex.fullmatch(topic) is None:
             return topic
-        # `find` may match less than all of it, with a lazy pattern.
+        # With a lazy pattern, `find` may match only a part of it.
         match = self._regex.search(topic)
-        assert match is not None  # what matches everything is found
+        assert match is not None  # the whole name matches
         try:
             routed = replacement(self._replacement, match)
         except DataError as error:

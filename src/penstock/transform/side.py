@@ -61,7 +61,7 @@ class SideTransform(Transform):
     """A transform of keys or of values, which differ only in the class attribute `of_keys`.
 
     `purpose` is its name in messages. With `null_stays`, a null key or value stays, with its
-    schema; otherwise null is changed by the plan, whose function accepts it if `takes_null`.
+    schema; otherwise the plan changes null, and its function accepts it if `takes_null`.
     """
 
     of_keys: ClassVar[bool] = False
@@ -128,7 +128,7 @@ class SideTransform(Transform):
         return plan
 
     def _refusing(self, error: DataError) -> Change:
-        """For a schema that cannot be changed: the error for every value that would be."""
+        """For a schema that cannot be changed: raises the error for every value to change."""
 
         def refuse(values: list[Value], rows: Rows) -> list[Value]:
             if values == [None] and not self.takes_null:
@@ -143,7 +143,7 @@ class SideTransform(Transform):
             return lambda value: not_a_struct(schema, value, self.purpose)
 
         def refuse(value: Value) -> DataError:
-            if isinstance(value, dict):  # it is of the kind, so what is wrong is inside, or here
+            if isinstance(value, dict):  # the right kind: the fault is inside it, or in our code
                 return DataError(f"This cannot be done with the record [{self.purpose}]")
             if schema is None:
                 return not_a_map(value, self.purpose)
@@ -188,7 +188,7 @@ def done(plan: Plan, values: list[Value], rows: Rows, failed: Failed) -> list[Va
         if len(values) == 1:
             failed[rows.places[0]] = _with_cause(plan, values[0], error)
             return [None]
-    # Not in the handler: every error below would carry those above along as its context.
+    # Outside of the handler: otherwise every error below has those above as its context.
     middle = len(values) // 2
     first = Rows(rows.records, rows.places[:middle])
     second = Rows(rows.records, rows.places[middle:])
@@ -231,11 +231,11 @@ def _changed_but_nulls(
 
 
 def fill(old: Schema, new: Schema, *, replace_null: bool) -> Callable[[list[Value]], list[Value]]:
-    """The function that prepares structs of `old` for `new`, which has a field in the place of
-    each: null becomes the field's default, if any and if it applies, and is an error if the new
-    field does not allow it.
+    """The function that prepares structs of `old` for `new`, whose fields correspond by position:
+    null becomes the field's default, if it has one that applies, and is an error if the new field
+    does not allow it.
 
-    An unchanged struct is returned itself: copy it before you modify it.
+    An unchanged struct is returned, not a copy: copy it before you modify it.
     """
     pairs = zip(old.fields, new.fields, strict=False)
     kept = {one.name: other for one, other in pairs}

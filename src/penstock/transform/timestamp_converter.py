@@ -192,7 +192,7 @@ class _Conversion:
         except DataError:
             if len(texts) > 1:
                 raise
-        # It may be outside of Python's range.
+        # The time may be outside of Python's range.
         try:
             return [self._pattern.parse(texts[0])]
         except Unparseable:

@@ -25,7 +25,7 @@ from penstock.errors import PenstockError
 from penstock.host import logs
 
 CONNECTORS: Final = "PENSTOCK_CONNECTORS"
-"""The folder of connectors to apply at the start; none are without it."""
+"""The folder of connectors to apply at the start; without it, none are applied."""
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ def container(action: str, file: Path | None, debug: bool) -> int:
 
 
 def settings_of(file: Path | None, environ: Mapping[str, str]) -> variables.Variables:
-    """The settings of the worker, as the variables and the container's memory limit have them.
-    Raises ConfigInvalid or StartupFailed."""
+    """The settings of the worker, from the variables and the container's memory limit. Raises
+    ConfigInvalid or StartupFailed."""
     configured = _variables(file, environ)
     heap = memory.heap(configured.settings.get(variables.HEAP), memory.limit_mb())
     if heap is None:
@@ -72,14 +72,14 @@ def settings_of(file: Path | None, environ: Mapping[str, str]) -> variables.Vari
 def _variables(file: Path | None, environ: Mapping[str, str]) -> variables.Variables:
     from_file: Mapping[str, str] = {}
     if file is not None:
-        from penstock.cli import start  # which imports much, and a health check is frequent
+        from penstock.cli import start  # slow to import, and health checks are frequent
 
         from_file = start.read_worker_file(file)
     return variables.read(environ, lambda path: Path(path).read_text(), _address, from_file)
 
 
 def _run(configured: variables.Variables, debug: bool) -> NoReturn:
-    # The first process of a container has no default for signals: it would ignore them.
+    # The first process of a container has no default signal handlers: it would ignore signals.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended_early)
     logs.log_to_stderr(logs.LogSettings.of(configured.log_environ, None, debug))
@@ -87,7 +87,7 @@ def _run(configured: variables.Variables, debug: bool) -> NoReturn:
     machine.demand()
     for text in (*configured.notes, *machine.notes()):
         log.warning("%s", text)
-    _check(configured.settings)  # before Kafka is waited for
+    _check(configured.settings)  # before the wait for Kafka
     log.info("heap of Spark's JVM: %s", configured.settings.get(variables.HEAP, "1g (default)"))
     starting.await_kafka(
         configured.settings["bootstrap.servers"].split(","),
@@ -117,7 +117,7 @@ def _check(settings: Mapping[str, str]) -> None:
 
 
 def _health(file: Path | None) -> int:
-    """0 or 1: what a container engine understands."""
+    """0 or 1, as container engines expect."""
     try:
         url = starting.local_url(_variables(file, os.environ).settings)
     except PenstockError:

@@ -1,4 +1,4 @@
-"""Finds what a container lacks for a worker: one message each, with the option to add."""
+"""Finds missing requirements of a worker in a container: a message each, with the option to add."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def demand(machine: str | None = None, user: int | None = None) -> None:
 
 
 def notes(mounts: Path = Path("/proc/mounts"), shm: Path = SHM) -> Iterator[str]:
-    """Notes about missing things without which a worker runs, but with limitations."""
+    """Notes about missing things that limit a worker, but do not prevent its start."""
     temporary = _temporary()
     if temporary is not None and "noexec" in _options(temporary, mounts):
         yield (

@@ -13,17 +13,17 @@ BESIDES_MB: Final = 768
 Python processes of quiet slots (docs/deploy.md)."""
 
 SMALLEST_MB: Final = 480
-"""Spark starts with no less than 450 MB that it can use, and a twentieth of the heap is a survivor
+"""Spark requires 450 MB of usable heap to start, and a twentieth of the heap is a survivor
 space."""
 
 LARGEST_MB: Final = 4096
 
 _ASKED: Final = "KAFKA_HEAP_OPTS or CONNECT_SPARK_DRIVER_MEMORY"
-_SHARE: Final = 4  # a quarter of the limit; what tasks write is in Python
+_SHARE: Final = 4  # a quarter of the limit; the data of tasks is in Python
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _XMX: Final = re.compile(r"-Xmx(\d+)([kmgtKMGT]?)")
 _SPARK: Final = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
-_UNLIMITED: Final = 1 << 60  # cgroup v1 has no word for it, only a large number
+_UNLIMITED: Final = 1 << 60  # cgroup v1 has no keyword for it, only a large number
 
 
 def limit_mb(root: Path = Path("/")) -> int | None:
@@ -59,7 +59,7 @@ def _limits(root: Path) -> list[str]:
 
 
 def java_heap_mb(option: str, variable: str) -> int:
-    """The heap of `-Xmx`, in MB. Raises StartupFailed for what Java would not take.
+    """The heap of `-Xmx`, in MB. Raises StartupFailed for an option that Java refuses.
 
     >>> java_heap_mb("-Xmx2G", "KAFKA_HEAP_OPTS"), java_heap_mb("-Xmx536870912", "")
     (2048, 512)
@@ -71,7 +71,7 @@ def java_heap_mb(option: str, variable: str) -> int:
 
 
 def spark_memory_mb(text: str) -> int | None:
-    """A size as Spark writes it, in MB; None if it is none. Without a unit it is in MB.
+    """A size as Spark writes it, in MB; None for other texts. Without a unit it is in MB.
 
     >>> spark_memory_mb("1g"), spark_memory_mb("512"), spark_memory_mb("much")
     (1024, 512, None)

@@ -22,7 +22,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:8083"
 
 _TRY_S: Final = 5.0
 _PAUSE_S: Final = 1.0
-_HEALTH_S: Final = 15.0  # a worker has an answer within 10
+_HEALTH_S: Final = 15.0  # a worker answers within 10
 _ATTEMPTS: Final = 5  # workers that start together apply the same connectors
 _STARTING_S: Final = "600"
 

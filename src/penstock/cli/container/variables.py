@@ -33,7 +33,7 @@ REQUIRED: Final = (
     "value.converter",
     "rest.advertised.host.name",
 )
-"""What Confluent's images refuse to start without, in their order."""
+"""The settings that Confluent's images require, in their order."""
 
 REGISTRY_CONVERTERS: Final = ("io.confluent.connect.avro.AvroConverter",)
 
@@ -64,7 +64,7 @@ _DEBEZIUM_SIGNS: Final = (
     "STATUS_STORAGE_TOPIC",
 )
 
-# What Kubernetes sets for a service named `connect`.
+# The variables that Kubernetes sets for a service named `connect`.
 _SERVICE: Final = re.compile(r"CONNECT_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP).*)?)")
 _LOG4J: Final = re.compile(r"CONNECT_(TOOLS_)?LOG4J2?_.*")
 _LOGGER: Final = re.compile(r"CONNECT_LOG4J_LOGGER_(.+)")
@@ -96,7 +96,7 @@ def read(
 ) -> Variables:
     """The settings in variables, over those `given` in a file.
 
-    `read_file` reads the file of a secret; `address` tells the container's address, which
+    `read_file` reads the file of a secret; `address` returns the container's address, which
     Debezium's image advertises. Raises ConfigInvalid with everything that is missing or ambiguous.
     """
     notes: list[str] = []
@@ -145,8 +145,8 @@ def _debezium(environ: Mapping[str, str], address: Callable[[], str]) -> dict[st
 def _secrets(
     environ: Mapping[str, str], mapped: Mapping[str, str], read_file: Callable[[str], str]
 ) -> dict[str, str]:
-    """The settings whose values are in files (`CONNECT_…_FILE`), exactly, except for line ends at
-    the end."""
+    """The settings whose values are in files (`CONNECT_…_FILE`), unchanged except for trailing line
+    ends."""
     settings: dict[str, str] = {}
     for name, path in mapped.items():
         if not name.endswith(FILE_SUFFIX):
@@ -198,7 +198,7 @@ def _ignored(environ: Mapping[str, str]) -> list[str]:
 
 
 def _log_environ(environ: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    """The variables that `LogSettings.of` understands, also of Debezium's forms: a root level in
+    """The variables that `LogSettings.of` understands, also in Debezium's forms: a root level in
     `CONNECT_LOG4J_LOGGERS` ("INFO, stdout"), `LOG_LEVEL`, and a variable for each logger."""
     shown = {
         name: environ[name]

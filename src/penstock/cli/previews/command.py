@@ -120,7 +120,7 @@ def preview(
     if sinks:
         from penstock.cli.previews.sink import SinkPreview
 
-        # Every task would write its partitions; here the first one has them all.
+        # Each task would write its own partitions; here the first one writes them all.
         _guarded(sinks[0], SinkPreview(session, sinks[0], origin, rows or _SINK_ROWS, start).run)
         return
     _show_source(
@@ -136,7 +136,7 @@ def _show_source(
     deadline = session.clock.now() + int(wait_s * 1000)
 
     def wait_for_more(idle_ms: int) -> bool:
-        """Waits a little; False, at once, when it was long enough."""
+        """Waits a moment; returns False, at once, after the deadline."""
         remaining_ms = deadline - session.clock.now()
         if remaining_ms > 0:
             session.pause(min(idle_ms, remaining_ms) / 1000)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.cli.session import Session
     from penstock.flow.plan import SinkPlan
 
-_SHOWN: Final = 20  # records that are refused
+_SHOWN: Final = 20  # refused records to show
 
 
 class SinkPreview:
@@ -130,7 +130,7 @@ class SinkPreview:
 
 
 def records_of(messages: Sequence[Message]) -> Records:
-    """Neighbouring records of one partition as the engine gives them to a pipeline."""
+    """Neighbouring records of one partition as the engine passes them to a pipeline."""
     keys = [message.key() for message in messages]
     values = [message.value() for message in messages]
     headers = [_headers(message) for message in messages]

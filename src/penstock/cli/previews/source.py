@@ -25,13 +25,13 @@ _WINDOW_BYTES: Final = 1 << 20
 
 _SLICE: Final = 64  # records that are converted together; of more, most would not be shown
 _MOST_READ: Final = 10_000
-"""Records of a topic after which no more are read for it, if transforms leave all of them out."""
+"""The maximum number of records that are read for a topic, as transforms may drop all of them."""
 _MOST_POLLS: Final = 1_000
-_IDLE_MS: Final = 100  # before the next poll of a reader that would wait in it
+_IDLE_MS: Final = 100  # before the next poll of a reader that waits in `poll`
 
 
 def as_shown(plan: SourcePlan) -> SourcePlan:
-    """The plan with converters that show records in place of those that would send them."""
+    """The plan, with converters that show records instead of its own."""
     json_converter = _json_converter()
     conversion = replace(
         plan.conversion, key=json_converter, value=json_converter, header=json_converter
@@ -50,13 +50,13 @@ def _json_converter() -> ConverterPlan:
 
 
 class Shown:
-    """What was printed so far. A topic is full when it has enough records, or will not have."""
+    """The output so far. A topic is full if it has enough records, or if too many were read."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        self.lines: Counter[str] = Counter()  # by the topic that the reader said
+        self.lines: Counter[str] = Counter()  # by the reader's topic
         self.read: Counter[str] = Counter()
-        self.schemas: dict[str, Any] = {}  # by the topic where they go to
+        self.schemas: dict[str, Any] = {}  # by the topic after transforms
 
     def full(self, topic: str) -> bool:
         return self.lines[topic] >= self.rows or self.read[topic] >= _MOST_READ
@@ -80,7 +80,7 @@ class SourcePreview:
         calls `wait_for_more` with milliseconds; it returns whether to poll again."""
         from penstock.testing.contexts import SourceContextStub
 
-        context = SourceContextStub(task=self._plan.task)  # which knows no offsets
+        context = SourceContextStub(task=self._plan.task)  # without stored offsets
         connector = self._plan.connector()
         connector.check_installed(self._plan.config)
         reader = connector.open(self._plan.config, context)
@@ -97,7 +97,7 @@ class SourcePreview:
             reader.close()
 
     def _polled(self, reader: SourceReader, polled: Polled) -> bool:
-        """Whether there was anything that is worth another poll."""
+        """Shows the polled records; returns whether another poll is useful."""
         from penstock.api import Transaction
 
         if polled.transaction is Transaction.ABORTED:
@@ -178,7 +178,7 @@ def _cells(records: Records, row: int) -> dict[str, str]:
 
 
 def _print(cells: Mapping[str, str]) -> None:
-    """One line of JSON, in which nothing is left that a terminal would obey."""
+    """Prints one line of JSON, with control characters escaped."""
     line = "{" + ", ".join(f"{_text(name)}: {cell}" for name, cell in cells.items()) + "}"
     click.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line))
 
@@ -192,7 +192,7 @@ def _raw(cell: bytes | None) -> str:
 
 
 def short(schema: Schema | None) -> str | None:
-    """A schema in a few words; None: there is none.
+    """A schema in a few words; None without a schema.
 
     >>> from penstock.data import schema as s
     >>> short(s.struct({"id": s.INT64, "tags": s.array(s.STRING, optional=True)}, name="order"))

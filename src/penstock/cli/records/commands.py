@@ -27,7 +27,7 @@ _CREATED_MS: Final = 30_000  # until the broker knows a topic that it has create
 
 
 def _options(command: F) -> F:
-    """Adds what both commands have: where Kafka is, and which converters apply."""
+    """Adds the options of both commands: where Kafka is, and which converters apply."""
     for option in reversed(
         (
             click.option(

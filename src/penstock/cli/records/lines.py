@@ -117,8 +117,8 @@ def _one_line(text: str) -> str:
 
 
 def record_of(line: str) -> Written:
-    """The record that a line of JSON describes. Where it was read, and why it failed there, does
-    not count. Raises Unwritable."""
+    """The record that a line of JSON describes. Ignores where it was read, and why it failed there.
+    Raises Unwritable."""
     try:
         document = parse_json(line)
     except (ValueError, RecursionError) as error:

@@ -81,7 +81,7 @@ class Printer:
         return [[(name, next(cells)) for name, _ in row] for row in headers]
 
     def _say_guesses(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
-        """A note when a guess is made that was not made before; a key is expected to be a text."""
+        """Notes guesses that were not made before; a key is expected to be a text."""
         guesses: list[str] = []
         for name, side, cells in (("keys", self._key, keys), ("values", self._value, values)):
             if not isinstance(side, Guessed):

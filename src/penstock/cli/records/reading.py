@@ -1,4 +1,4 @@
-"""A topic's records, from one place in it to another."""
+"""A topic's records, from one position to another."""
 
 from __future__ import annotations
 
@@ -179,14 +179,14 @@ def messages(
     follow: bool,
 ) -> Generator[list[Message], None, None]:
     """The records, in order within a partition, in batches of at most 500; an empty batch when
-    there is nothing new for a moment. Ends at the end of each range unless it is to `follow`.
+    there is nothing new for a moment. Without `follow`, ends at the end of each range.
 
-    Raises CommandError when Kafka refuses, NoAnswer when nothing comes for 30 s that should.
+    Raises CommandError if Kafka refuses, NoAnswer if expected records do not arrive for 30 s.
     """
     translated = clients.consumer(settings.java)
     config: dict[str, Any] = {
         **settings.client(translated),
-        "group.id": "penstock-read",  # librdkafka wants one; nothing joins it
+        "group.id": "penstock-read",  # librdkafka requires one; nothing joins it
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 100,

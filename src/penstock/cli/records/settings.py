@@ -7,10 +7,10 @@ A setting may come from several places; the first of these that has it applies:
    `producer.override.*`
 3. a worker's settings: the file that `--worker` names, overridden by `CONNECT_*` variables
 4. for Kafka's address `PENSTOCK_BOOTSTRAP_SERVERS` (before `CONNECT_*` variables without a file),
-   else `localhost:9092`
+   otherwise `localhost:9092`
 
-As in a worker, whoever names a converter's class configures it (kafka-connect.md §3.1); only
-`--set` adds to that.
+As in a worker, the place that names a converter's class configures it (kafka-connect.md §3.1);
+only `--set` adds to that.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _client(client: str, connector: Mapping[str, str], worker: Mapping[str, str]
     """The client settings of the worker and the connector."""
     own = under(worker, f"{client}.")
     if not any(key.startswith(_SECURITY) for key in own):
-        # The worker's own connection; its tasks' clients are told apart only if they differ.
+        # The worker's own connection; its tasks' clients have settings only if theirs differ.
         own |= {key: text for key, text in worker.items() if key.startswith(_SECURITY)}
     inherited = {**own, **_overrides(client, connector)}
     return {key: text for key, text in inherited.items() if key not in _NOT_OURS}

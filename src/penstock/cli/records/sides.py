@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.cli.records.settings import Settings
 
 BASE64: Final = "base64"
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # which texts do not have
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # not in texts
 _REGISTRY_FRAME: Final = 5  # a zero byte and the id of a schema
 
 
@@ -76,7 +76,7 @@ class Guessed:
             except ValueError:
                 pass
             else:
-                # Line ends in JSON stand between its parts only.
+                # In JSON, line ends occur only between tokens.
                 one_line = cell.strip().replace(b"\r", b" ").replace(b"\n", b" ")
                 return Cell(orjson.Fragment(one_line))
         return raw(cell)
@@ -179,10 +179,10 @@ class Converted:
         if cell.schema is None and schema.type is Type.STRING and not isinstance(cell.node, str):
             return schema, dump(_numbers(cell.node)).decode()  # Kafka has texts there
         value = reader(schema, replace_null=False)(deepcopy(cell.node))  # it may reuse the node
-        # Like Kafka Connect's, the reader makes 0 of a text where a number should be.
+        # Like Kafka Connect's, the reader reads a text instead of a number as 0.
         try:
             fits = _same(cell.node, parse_json(dump(_writer(schema)(value)).decode()))
-        except DataError:  # and a null where there may be none
+        except DataError:  # and a null where none is allowed
             fits = False
         if not fits:
             shown = _short(dump(_numbers(cell.node)).decode())
@@ -190,7 +190,7 @@ class Converted:
         return schema, value
 
     def parsed(self, text: str) -> Cell:
-        """The cell that a line of text means: a text for a converter of texts, else JSON."""
+        """The cell that a line of text means: a text for a converter of texts, otherwise JSON."""
         if self._implied is not None and self._implied.type is Type.STRING:
             return Cell(text)
         if self._implied is not None and self._implied.type is Type.BYTES:
@@ -208,7 +208,7 @@ Side = Guessed | Converted
 
 
 def raw(cell: bytes) -> Cell:
-    """Bytes as they are: a text, or base64 if they are none."""
+    """Bytes without conversion: a text, or base64 if they are not a text."""
     if _CONTROL.search(cell):
         return _base64(cell)
     try:
@@ -218,7 +218,7 @@ def raw(cell: bytes) -> Cell:
 
 
 def text_of(cell: Cell) -> str:
-    """A cell for people; bytes that are no text with escapes."""
+    """A cell for people; bytes that are not a text have escapes."""
     if cell.encoding is not None:
         return repr(b64decode(cell.node))[2:-1]
     return cell.node if isinstance(cell.node, str) else dump(cell.node).decode()
@@ -241,7 +241,7 @@ def described(schema: Schema) -> Any:
 
 
 def schema_of(node: Any) -> Schema | None:
-    """The schema that `described` gave. Raises DataError."""
+    """The schema that `described` wrote. Raises DataError."""
     return read_schema(node, lambda of, value: reader(of, replace_null=False)(value))
 
 
@@ -263,7 +263,7 @@ def _failed(cell: bytes | None, error: Exception) -> Cell:
 
 
 def _bytes_of(cell: Cell, row: int, failed: Failed) -> bytes | None:
-    """What goes to Kafka without a converter."""
+    """The bytes of a cell without a converter."""
     try:
         if cell.encoding is not None:
             if cell.encoding != BASE64 or not isinstance(cell.node, str):

@@ -1,4 +1,4 @@
-"""What `write` does: lines to records, and these into a topic."""
+"""`write`: converts lines to records, and writes these into a topic."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Writer:
     def __init__(self, settings: Settings, topic: str, partition: int | None) -> None:
         java = {**_DEFAULTS, **settings.java}
         config: dict[str, Any] = {
-            "delivery.timeout.ms": 30_000,  # somebody waits for it
+            "delivery.timeout.ms": 30_000,  # a user waits for it
             "enable.idempotence": java["acks"] in ("all", "-1"),
             **settings.client(clients.producer(java)),
-            "error_cb": lambda error: None,  # the delivery tells
+            "error_cb": lambda error: None,  # `_done` gets the error
         }
         with settings_checked():
             self._producer = Producer(config)
@@ -102,7 +102,7 @@ class Lines:
                 number += len(lines)
 
     def _batch(self, batch: Sequence[bytes], number: int, source: str, writer: Writer) -> None:
-        """Writes a batch whose first line has this number, up to the first that cannot be."""
+        """Writes a batch, whose first line has this number, up to the first unwritable line."""
         if self._form == RAW:
             for line in batch:
                 writer.send(None, line, (), None)

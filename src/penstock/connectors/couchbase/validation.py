@@ -69,7 +69,7 @@ def is_read(plan: sources.SourcePlan, keyspace: Keyspace) -> bool:
 
 
 def _connected(config: Config) -> tuple[list[Finding], Store | None]:
-    """A connection to the bucket, or findings of what prevents one."""
+    """A connection to the bucket, or findings about why it failed."""
     from couchbase.exceptions import AuthenticationException, BucketNotFoundException
 
     from penstock.connectors.couchbase.client.errors import shown

@@ -5,10 +5,10 @@ The annotations (`arg.properties`) are those of Confluent's generator:
 | annotation | of | values |
 |---|---|---|
 | `options` | every type | one of a list, or of a JSON file: `{"file": …, "encoding": "json"}` |
-| `range` | numbers | from `min` up to, but without, `max` |
+| `range` | numbers | from `min` up to, not including, `max` |
 | `iteration` | numbers, booleans, strings | `start`, and `step` (1) more with each record; `restart`: back to `start` there; `initial`: begins there |
 | `odds` | booleans | the probability of true |
-| `length` | strings, bytes, arrays, maps | a number, or from `min` up to, but without, `max`; 8 to 15 by default |
+| `length` | strings, bytes, arrays, maps | a number, or from `min` up to, not including, `max`; 8 to 15 by default |
 | `regex` | strings | texts that match it |
 | `prefix`, `suffix` | strings | around the text |
 | `keys` | maps | annotations of the keys |
@@ -53,7 +53,7 @@ _MOMENTS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
 
 def maker(node: Node) -> Make:
     """Returns a maker of values of a schema. Raises DataError for unknown annotations, and for
-    schemas that Connect has no values of."""
+    schemas that Connect cannot represent."""
     return _Reader().of(node, "the schema")
 
 

@@ -5,8 +5,8 @@
 >>> all(text.startswith("User_") for text in make(np.random.default_rng(1), 3))
 True
 
-Literals, classes, `.`, groups, alternatives and repetitions are supported, which describe a text;
-not assertions, which look at its surroundings.
+Literals, classes, `.`, groups, alternatives and repetitions are supported; assertions, which are
+about the surroundings of a text, are not.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from penstock.api import DataError
 
 Texts = Callable[[np.random.Generator, int], list[str]]
-"""Makes so many texts."""
+"""Makes the given number of texts."""
 
 UNBOUNDED: Final = 8
-"""The most repetitions beyond the least, where there is no upper bound."""
+"""The maximum of repetitions beyond the minimum, if there is no upper bound."""
 
 _CLASSES: Final = {
     "d": string.digits,
@@ -85,7 +85,7 @@ class _Reader:
             case "\\":
                 return _chars(self._escape())
             case "^" | "$":
-                return _chars("")  # the whole text is made
+                return _chars("")  # the pattern is for the whole text
             case "*" | "+" | "?" | "{":
                 raise self.invalid(f"nothing to repeat before {char}")
         return _chars(char)

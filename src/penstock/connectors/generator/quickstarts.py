@@ -1,7 +1,7 @@
 """Schemas to begin with: the names, fields and keys of Confluent's quickstarts.
 
 Fields have the same names and types, and values of the same kind; the people, products and
-addresses are of our own making.
+addresses are invented.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ DATAGEN: Final = ConfigDef(
 
 
 class SchemaUnusable(ConfigInvalid):
-    """No records can be made of the configured schema; `setting` is to blame."""
+    """No records can be generated from the configured schema; `setting` is the cause."""
 
     def __init__(self, setting: str, text: str) -> None:
         self.setting = setting

@@ -293,7 +293,7 @@ def _end(config: Config) -> _End:
 
 
 def _pace(config: Config) -> Callable[[], float]:
-    """Returns a function of the time to the next record, in ms; 0: no pause."""
+    """Returns a function that returns the time to the next record, in ms; 0: no pause."""
     if (rate := config[RATE]) is not None:
         return lambda: 1000 / rate
     longest = config[INTERVAL]

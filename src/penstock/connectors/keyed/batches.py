@@ -1,8 +1,8 @@
-"""Which of several writes with one key count, and which may be sent together.
+"""Selects which of several writes with one key to execute, and which may be sent together.
 
 A store that executes the writes of a batch in any order must not get two of one key at once. If
-each write replaces or deletes the whole document, the last one of a key is enough; else they follow
-each other in rounds.
+each write replaces or deletes the whole document, the last one of a key is enough; otherwise they
+are sent in rounds.
 
 >>> last_ones(["a", "b", "a", None, "a"])
 {1: None, 3: None, 4: 2}

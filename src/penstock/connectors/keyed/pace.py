@@ -31,8 +31,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many requests may be in flight, at most `most`: half as many after one that the store was
-    too busy for, and a tenth of `most` more after a batch without such.
+    """How many requests may be in flight, at most `most`: half as many after a request for which
+    the store was too busy, and a tenth of `most` more after a batch without such a request.
 
     >>> window = Window.of(100).shrunk().shrunk()
     >>> window.now, window.grown().now, Window(3, 1).shrunk().now

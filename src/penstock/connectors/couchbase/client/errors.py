@@ -1,5 +1,5 @@
-"""Classifies errors of the SDK: the cluster is unavailable or busy, it refuses one document, or
-every call."""
+"""Classifies errors of the SDK: the cluster is unavailable or busy, refuses one document, or
+refuses every call."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def error_of(error: Exception, failure: str) -> PenstockError:
-    """An error of the SDK as one of ours; `failure` says what failed."""
+    """An error of the SDK as a PenstockError; `failure` says what failed."""
     text = f"{failure}: {shown(error)}"
     if is_transient(error):
         return CouchbaseUnavailable(text)

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class SdkStore:
-    """A `Store` over the SDK's cluster object, or a double of it."""
+    """A `Store` over the SDK's cluster object, or a test double of it."""
 
     def __init__(self, cluster: Any, held: ExitStack | None = None) -> None:
         self._cluster = cluster

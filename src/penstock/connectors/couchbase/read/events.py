@@ -1,7 +1,7 @@
 """Documents as records, as the vendor's source handlers make them (connectors.md §11).
 
-Fields that only the change protocol knows have substitutes: `bySeqno` is the CAS, which orders
-changes alike; `revSeqno` and `lockTime` are 0, and `vBucketUuid` and `expiration` are null.
+Fields that only the change protocol has get substitutes: `bySeqno` is the CAS, which gives the same
+order; `revSeqno` and `lockTime` are 0, and `vBucketUuid` and `expiration` are null.
 """
 
 from __future__ import annotations

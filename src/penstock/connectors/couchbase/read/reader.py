@@ -104,7 +104,7 @@ class CouchbaseReader(SourceReader):
         collection.rows.extend(list(self._read(collection.keyspace, page)))
 
     def _read(self, keyspace: Keyspace, page: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-        """The documents of a page, some hundred per call."""
+        """The documents of a page, up to `_TOGETHER` per call."""
         if self._plan.without_value and not self._plan.sequence:
             for row in page:
                 yield Row(row["id"], row["mark"], Stored(b"", row["mark"], 0))

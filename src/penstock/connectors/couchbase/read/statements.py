@@ -1,8 +1,8 @@
 """The queries for changed documents.
 
 Documents come in the order of CAS values (or of the sequence field) and ids, a page at a time. Each
-page starts after the last document of the previous one. A query selects nothing but these two, so
-that an index alone answers it: a document that changes meanwhile stays in its place, and its
+page starts after the last document of the previous one. A query selects only these two, so that it
+is answered from an index alone: a document that changes meanwhile stays in its place, and its
 content is read afterwards.
 """
 

@@ -55,7 +55,7 @@ class IdFormat:
         return filled
 
     def stripped(self, document: Any) -> Any:
-        """The document without the values that make its id."""
+        """The document without the values in its id."""
         # The last items of an array go first, so that the others keep their indices.
         for path in sorted(self._pointers.values(), key=_indices, reverse=True):
             document = _without(document, path)

@@ -1,4 +1,4 @@
-"""Settings of the sink (connectors.md §11), and the plan that they make."""
+"""Settings of the sink (connectors.md §11), and the plan that is made from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _UNSUPPORTED: Final = {"AnalyticsSinkHandler": "writes to Analytics are not supp
 
 
 class Handler(Enum):
-    """What a record is written as."""
+    """The kind of write for a record."""
 
     UPSERT = "UpsertSinkHandler"
     N1QL = "N1qlSinkHandler"
@@ -338,7 +338,7 @@ class SinkPlan:
 
 
 def sink_plan(config: Config) -> SinkPlan:
-    """The plan of a configuration. Raises ConfigInvalid for settings of single topics."""
+    """The plan of a configuration. Raises ConfigInvalid for invalid settings of single topics."""
     bucket, props = config[BUCKET], config.props
     handler = _handler(config[SINK_HANDLER], config[DOCUMENT_MODE])
     assert handler is not None

@@ -1,7 +1,7 @@
-"""Settings of the source (connectors.md §11), and the plan that they make.
+"""Settings of the source (connectors.md §11), and the plan that is made from them.
 
-Couchbase's connector reads the database change protocol (DCP). The SDK has none, so this one polls;
-settings about the protocol have no effect.
+Couchbase's connector reads the database change protocol (DCP). The SDK does not support it, so this
+connector polls; settings about the protocol have no effect.
 """
 
 from __future__ import annotations
@@ -363,7 +363,7 @@ class SourcePlan:
 
 
 def source_plan(config: Config) -> SourcePlan:
-    """The plan of a configuration. Raises ConfigInvalid for settings of single collections."""
+    """The plan of a configuration. Raises ConfigInvalid for invalid settings of collections."""
     bucket, props, start = config[BUCKET], config.props, config[STREAM_FROM]
     contextual(props, JSONPATH.name, "", _must_be_empty)
     return SourcePlan(

@@ -1,7 +1,7 @@
 """Writes documents (connectors.md §11).
 
 Writes of one document keep the order of their records: a batch is written in rounds, and no
-document occurs twice in one. A write that the cluster refuses fails its record alone. If the
+document occurs twice in one. A write that the cluster refuses fails only its record. If the
 cluster is unavailable or busy, the engine calls again with the same records; finished writes are
 not repeated.
 """
@@ -30,8 +30,8 @@ from penstock.connectors.keyed.batches import identity, rounds
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 8  # calls for single documents
-_TOGETHER: Final = 1_000  # documents of a call for several
+_AT_ONCE: Final = 8  # concurrent calls for single documents
+_TOGETHER: Final = 1_000  # documents per call for several
 
 
 class CouchbaseWriter(SinkWriter):
@@ -79,7 +79,7 @@ class CouchbaseWriter(SinkWriter):
     def _rounds(self, records: Records, refused: Failed) -> list[list[Document]]:
         documents = self._documents(records, refused)
         if self._plan.statements is not None and self._plan.statements.where is not None:
-            return [[document] for document in documents]  # each may be about any document
+            return [[document] for document in documents]  # each may affect any document
         keys = [(document.keyspace, document.id) for document in documents]
         return [[documents[at] for at in rows] for rows in rounds(keys)]
 
