@@ -68,7 +68,7 @@ class FolderSource(FileSource):
 
 
 class LocalFileSource(FolderSource):
-    """Reads the files of a local folder: those that are there, and those that come."""
+    """Reads the files of a local folder: existing files, then new ones."""
 
     plugin = Plugin(class_name=CLASS, version=VERSION, config=KINDS["Local"].settings, extra=FILES)
 
