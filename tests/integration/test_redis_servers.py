@@ -10,6 +10,7 @@ import redis
 
 from penstock.api import Records, TopicPartition
 from penstock.connectors.redis.client.errors import RedisRefused, RedisUnavailable
+from penstock.connectors.redis.client.servers import Servers
 from penstock.connectors.redis.sink import (
     JcustenborderRedisSink,
     LensesRedisSink,
@@ -177,7 +178,7 @@ def test_a_slow_answer_is_waited_for(server: RedisServer, client: Client) -> Non
             assert client.get("t:key-54") == b"value 54"
 
 
-def test_a_cluster_gets_every_record_at_its_node() -> None:
+def test_a_cluster_gets_every_record_at_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         RedisCluster() as cluster,
         redis.RedisCluster("127.0.0.1", cluster.nodes[0].port) as client,
@@ -202,8 +203,12 @@ def test_a_cluster_gets_every_record_at_its_node() -> None:
                 rows.values.values[number] = {"v": -number}
             assert task.write(rows) == {}  # the key is asked for elsewhere
             assert sum(int(node.ask("DBSIZE")) for node in cluster.nodes) == 3_001
+            old = task.writer._servers._ranges()
             for node in cluster.nodes:
-                node.ask("CLUSTER", "SETSLOT", slot, "NODE", target)
+                assert node.ask("CLUSTER", "SETSLOT", slot, "NODE", target) == "OK"
+            with monkeypatch.context() as stale:
+                stale.setattr(Servers, "_slots", lambda servers, address: old)
+                assert task.write(rows) == {}  # redirected, whatever the nodes say of the slot
             assert task.write(rows) == {}  # the slot has moved
             assert sum(int(node.ask("DBSIZE")) for node in cluster.nodes) == 3_001
         hosts = ",".join(cluster.addresses)

@@ -185,6 +185,8 @@ class RedisCluster:
         for number, node in enumerate(self.nodes):
             last = min((number + 1) * share, 16_384) - 1
             node.ask("CLUSTER", "ADDSLOTSRANGE", str(number * share), str(last))
+            # Nodes of one epoch take new ones later, with which they could claim a moved slot.
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
         first = self.nodes[0]
         for node in self.nodes[1:]:
             bus = node._options["cluster-port"]

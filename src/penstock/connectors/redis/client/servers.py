@@ -73,6 +73,7 @@ class Servers:
         self._starts: list[int] = []
         self._nodes: list[Node] = []
         self._known: dict[Address, Node] = {}
+        self._moved: dict[int, Address] = {}  # by slot, where the nodes do not agree yet
 
     @property
     def is_cluster(self) -> bool:
@@ -84,7 +85,10 @@ class Servers:
             self._discover()
         if len(self._nodes) == 1:
             return self._nodes[0]
-        return self._nodes[bisect_right(self._starts, slot_of(key)) - 1]
+        slot = slot_of(key)
+        if slot in self._moved:
+            return self._known_node(self._moved[slot])
+        return self._nodes[bisect_right(self._starts, slot) - 1]
 
     def primaries(self) -> list[Node]:
         """The servers that hold keys."""
@@ -96,9 +100,15 @@ class Servers:
         """The server in a redirection by another one."""
         return self._known_node(Address(host or redirected_by.address.host, port))
 
+    def moved(self, key: bytes, node: Node) -> None:
+        """Follows a redirection: this server holds the slot of the key, even if the others do not
+        know it yet. The next use discovers the other slots again."""
+        self._moved[slot_of(key)] = node.address
+        self._nodes = []
+
     def refresh(self) -> None:
         """Makes the next use discover the servers again."""
-        self._nodes = []
+        self._nodes, self._moved = [], {}
 
     def close(self) -> None:
         """Disconnects from all servers."""
@@ -117,7 +127,13 @@ class Servers:
         self._nodes = [self._known_node(address) for _, address in ranges]
         if self.access.mode is not Mode.CLUSTER:
             return
-        for address in self._known.keys() - {address for _, address in ranges}:
+        self._moved = {
+            slot: address
+            for slot, address in self._moved.items()
+            if self._nodes[bisect_right(self._starts, slot) - 1].address != address
+        }
+        used = {address for _, address in ranges} | set(self._moved.values())
+        for address in self._known.keys() - used:
             self._known.pop(address).close()
 
     def _ranges(self) -> list[tuple[int, Address]]:

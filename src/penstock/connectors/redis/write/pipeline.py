@@ -166,7 +166,8 @@ class Pipeline:
                 case Meaning.MOVED:
                     if not self._servers.is_cluster:
                         raise not_alone(node.address)
-                    self._servers.refresh()
+                    target = self._servers.at(*target_of(text), redirected_by=node)
+                    self._servers.moved(commands.keys[number], target)
                     outcome.again.append(number)
                     outcome.why = text
                 case meaning:
