@@ -34,6 +34,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from penstock.testing.group_log import read_group_log
 from penstock.testing.processes import WorkerProcess
+from penstock.testing.slowness import Slowness
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -42,8 +43,6 @@ SETTLE_S: Final = 180.0
 _DIGITS: Final = 9
 _CONSUME_S: Final = 0.05
 _POLL_S: Final = 0.2  # between two requests to the broker or a worker
-_PACE_S: Final = 1.0
-_SPIN_S: Final = 0.01
 _STARTED: Final = re.compile(r"^\[[^]]*\] INFO \[\S+\] Creating task (\S+): ", re.MULTILINE)
 
 
@@ -53,8 +52,8 @@ def line(number: int) -> bytes:
 
 
 class GrowingFile:
-    """A file that grows by `lines_s` lines a second, in pieces that end anywhere, in a thread of
-    its own; `hold` ends the last line and pauses it, `go_on` resumes."""
+    """A file to which its own thread appends `lines_s` lines a second, in pieces that end anywhere;
+    `hold` ends the last line and pauses, `go_on` resumes."""
 
     def __init__(self, file: Path, *, lines_s: int, piece_s: float, seed: int = 0) -> None:
         self.file = file
@@ -114,7 +113,7 @@ class GrowingFile:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One way through the cluster; its connectors are `source` and `sink`."""
+    """A path through the cluster; its connectors are `source` and `sink`."""
 
     name: str
     folder: Path
@@ -166,7 +165,7 @@ class Arrivals:
     _last_new: int = -1
 
     def take(self, data: bytes) -> None:
-        """Takes whole lines."""
+        """Adds whole lines."""
         now = time.monotonic()
         self.stall_s = max(self.stall_s, now - self.arrived_at)
         self.arrived_at = now
@@ -193,12 +192,11 @@ class Arrivals:
 class Trial:
     """What happened between two moments at which every line had arrived.
 
-    `slowness` is how many times longer a computation took meanwhile than on an idle processor;
-    bounds for work, as opposed to waiting, must be stretched by it.
+    `slowness` is the machine's `Slowness.factor` meanwhile.
     """
 
     slowness: float = 1.0
-    before: dict[str, Repeats] = field(default_factory=dict)  # all repeats until it began
+    before: dict[str, Repeats] = field(default_factory=dict)  # all repeats before it began
     went_back: dict[str, int] = field(default_factory=dict)  # how often stored offsets regressed
     repeats: dict[str, Repeats] = field(default_factory=dict)
     topic_stall_s: dict[str, float] = field(default_factory=dict)
@@ -220,8 +218,8 @@ class Trial:
 
 
 class Watch:
-    """Records what arrives in the topics and targets of `flows`, in a thread of its own, while
-    entered; leaving it stops the files."""
+    """While entered, its thread records what arrives in the topics and targets of `flows`; leaving
+    it stops the files."""
 
     def __init__(self, topics: Topics, cluster: str, flows: Sequence[Flow]) -> None:
         self.flows = {flow.name: flow for flow in flows}
@@ -234,13 +232,12 @@ class Watch:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._pace = threading.Thread(target=self._measure, name="pace", daemon=True)
-        self._spins: list[float] = []
+        self._slowness = Slowness()
         self._failure: BaseException | None = None
 
     def __enter__(self) -> Watch:
         self._thread.start()
-        self._pace.start()
+        self._slowness.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -248,7 +245,7 @@ class Watch:
             flow.growing.stop()
         self._stopped.set()
         self._thread.join()
-        self._pace.join()
+        self._slowness.stop()
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[Trial]:
@@ -263,10 +260,9 @@ class Watch:
         with self._lock:
             for arrivals in (*self._in_topic.values(), *self._in_target.values()):
                 arrivals.arrived_at, arrivals.stall_s = time.monotonic(), 0.0
-        self._spins.clear()
+        self._slowness.clear()
         yield trial
-        spins = list(self._spins)
-        trial.slowness = max(1.0, sum(spins) / len(spins)) if spins else 1.0
+        trial.slowness = self._slowness.factor
         with self._lock:
             trial.topic_stall_s = _stalls(self._in_topic)
             trial.target_stall_s = _stalls(self._in_target)
@@ -327,7 +323,7 @@ class Watch:
         return self._committed()[flow.name]
 
     def _committed(self) -> dict[str, int]:
-        # Not from an admin client: after a restart of the broker it may get no response for long.
+        # Not from an admin client: after a broker restart it may get no response for a while.
         commits = read_group_log(self._topics).commits
         return {
             name: sum(offsets[-1] for offsets in commits.get(f"connect-{flow.sink}", {}).values())
@@ -392,14 +388,6 @@ class Watch:
                     for earlier, later in itertools.pairwise(offsets)
                 )
         return steps
-
-    def _measure(self) -> None:
-        """Now and then computes for a moment, and measures how long that takes."""
-        while not self._stopped.wait(_PACE_S):
-            begin, used = time.monotonic(), time.thread_time()
-            while time.thread_time() - used < _SPIN_S:
-                pass
-            self._spins.append((time.monotonic() - begin) / _SPIN_S)
 
     def _run(self) -> None:
         consumer = Consumer(
@@ -489,8 +477,8 @@ class Cluster:
         timeout_s: float,
         via: WorkerProcess | None = None,
     ) -> dict[str, str]:
-        """Waits until this number of connectors and tasks runs on exactly these workers, none of
-        which has two tasks or two connectors more than another. Returns their `owners`."""
+        """Waits until this number of connectors and tasks runs on exactly these workers, whose
+        loads differ by at most one task and one connector. Returns their `owners`."""
         ids = {worker.id for worker in workers}
         owners: dict[str, str] = {}
 
@@ -526,7 +514,7 @@ class Cluster:
         ]
 
     def starts(self) -> Counter[str]:
-        """How often each task was started so far, according to the workers' logs."""
+        """How often each task has been started, according to the workers' logs."""
         starts: Counter[str] = Counter()
         for worker in self.workers:
             starts.update(_STARTED.findall(worker.log_text()))
@@ -534,7 +522,7 @@ class Cluster:
 
 
 def is_task(item: str) -> bool:
-    """Whether this is the name of a task, which ends with its number, not of a connector."""
+    """Whether this names a task (it ends with a number) rather than a connector."""
     return item.rpartition("-")[2].isdigit()
 
 
