@@ -1,7 +1,7 @@
 """Topics into requests, and pages into topics, next to a loop of the HTTP client alone.
 
 The server is a bare asyncio protocol in its own process, on the same cores: it reads requests,
-counts them, and answers; its pages are prepared. `python -m benchmarks.web PORT` serves.
+counts them, and answers, with a page for each request. `python -m benchmarks.web PORT` serves.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class PenstockError(Exception):
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
     java_name: ClassVar[str] = "org.apache.kafka.connect.errors.ConnectException"
-    """Kafka Connect's exception class for it, as in the headers of a dead letter."""
+    """Kafka Connect's exception class for it, as written to dead letter headers."""
 
 
 class ConfigInvalid(PenstockError):
@@ -64,7 +64,7 @@ class Unavailable(PenstockError):
 
     code = "unavailable"
     status = 503
-    exit_code = 6  # as `penstock` ends when no worker answers
+    exit_code = 6  # also of `penstock` when no worker answers
     retriable = True
     java_name = "org.apache.kafka.connect.errors.RetriableException"
 

@@ -1,4 +1,4 @@
-"""Names of the things a cluster is made of."""
+"""The identifiers of tasks and topic partitions."""
 
 from __future__ import annotations
 

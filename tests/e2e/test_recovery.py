@@ -64,7 +64,7 @@ def test_a_task_recovers_by_itself_once_its_target_is_there(
     wait_until(
         lambda: (
             worker.states("patient") == FAILED
-            and "It is restarted by itself in" in trace(worker, "patient")
+            and "Automatic restart in" in trace(worker, "patient")
         ),
         120,
         "a failure that is followed by a restart",

@@ -276,7 +276,7 @@ def test_an_offset_file_that_is_none_is_left_alone(alone: Alone) -> None:
     worker = alone.start()
     wait_until(lambda: worker.exit_code is not None, WAIT_S, "the end of the worker")
     assert worker.exit_code == 2
-    assert "cannot be used. It is no serialized Java object" in worker.log_text()
+    assert "cannot be used. It is not a serialized Java object" in worker.log_text()
     assert alone.offsets.read_text() == "not a map"
 
 

@@ -62,7 +62,7 @@ FILLED: Final = {
 """,
     "taps/sink.py": """
         if not isinstance(value, str):
-            raise DataError(f"{value!r} is no text")
+            raise DataError(f"{value!r} is not a string")
         with (Path(self.address) / "lines").open("a") as file:
             file.write(f"{value}\\n")
 """,

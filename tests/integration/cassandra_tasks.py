@@ -45,7 +45,7 @@ class Task:
         self.writer: SinkWriter | None = None
 
     def findings(self, **changes: str) -> list[tuple[str, str]]:
-        """What validation reports of the settings, with these changes."""
+        """Validation findings for the settings, with these changes."""
         config = CassandraSink.plugin.config.parse({**self.props, **changes})
         return [(each.setting, each.error or "") for each in self.connector.validate_live(config)]
 

@@ -26,7 +26,7 @@ RUN = uuid4().hex[:8]  # an emulator may have objects of other runs
 
 
 class Objects:
-    """The objects of a bucket, as the vendor's own client knows them."""
+    """The objects of a bucket, as the vendor's client sees them."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -40,7 +40,7 @@ class Objects:
         raise NotImplementedError
 
     def get(self, name: str) -> bytes:
-        """What an object holds."""
+        """An object's contents."""
         raise NotImplementedError
 
     def make_bucket(self) -> None:
@@ -52,7 +52,7 @@ class Objects:
         raise NotImplementedError
 
     def under(self, root: str) -> dict[str, bytes]:
-        """Objects by their names behind a folder."""
+        """Objects by name below a folder."""
         return {name.removeprefix(f"{root}/"): self.get(name) for name in self.names(f"{root}/")}
 
 
@@ -155,7 +155,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A store that runs."""
+    """A running store."""
 
     kind: Kind
     url: str
@@ -196,7 +196,7 @@ def running(kind: Kind) -> Iterator[Running]:
     url = os.environ.get(kind.environment)
     if url is not None:
         objects = kind.objects(url)
-        with suppress(Exception):  # it is there
+        with suppress(Exception):  # it exists
             objects.make_bucket()
         yield Running(kind, url, objects)
         objects.close()

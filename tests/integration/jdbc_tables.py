@@ -1,5 +1,5 @@
-"""What the tests of the JDBC connectors with real servers share: tables read as records, records
-written into tables, and servers that are killed meanwhile."""
+"""Shared by the JDBC connectors' tests with real servers: tables read as records, records written
+into tables, and servers that are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def reader_of(task: Mapping[str, str], stored: Offsets = (), range_bytes: int = 
 
 
 def read(reader: JdbcReader, max_bytes: int = MOST) -> tuple[list[Any], list[SourceOffset]]:
-    """All rows there are, and what is stored then of what was read."""
+    """All existing rows, and the offsets that are stored then."""
     found: list[Any] = []
     stored: list[SourceOffset] = []
     for polled in polls(reader, max_bytes):
@@ -87,7 +87,7 @@ def read(reader: JdbcReader, max_bytes: int = MOST) -> tuple[list[Any], list[Sou
 
 
 def polls(reader: JdbcReader, max_bytes: int = MOST) -> Iterator[Polled]:
-    """Polls until there is nothing more."""
+    """Polls until nothing is left."""
     for _ in range(10_000):
         polled = reader.poll(max_bytes, 0)
         if polled is None:
@@ -103,7 +103,7 @@ def rows_of(reader: JdbcReader, polled: Polled) -> list[Any]:
 
 
 def only_poll(reader: JdbcReader) -> Polled:
-    """All that there is, given by one poll."""
+    """Everything, returned by one poll."""
     (polled,) = polls(reader)
     return polled
 
@@ -117,8 +117,8 @@ def only_row(reader: JdbcReader) -> tuple[dict[str, Any], Schema]:
 
 
 def ids_read_around_a_kill(server: DatabaseServer, table: str) -> list[int]:
-    """The ids of a table whose server is killed when a range is read; it is tried in vain, and the
-    rest is read when it is back."""
+    """The ids of a table whose server is killed after a range was read; reads fail until it is
+    back, then the rest is read."""
     named = {"incrementing__column__name": "id"}
     reader = open_reader(server, table, range_bytes=100, **named)
     planner = open_reader(server, table, **named, penstock__read__parallelism=2)
@@ -137,7 +137,7 @@ def ids_read_around_a_kill(server: DatabaseServer, table: str) -> list[int]:
 
 
 class NotesConformance(SourceConformance):
-    """A table `notes` as a source; who inherits creates it anew for each test."""
+    """A table `notes` as a source; subclasses recreate it for each test."""
 
     connector = JdbcSource
     mode = "incrementing"
@@ -245,9 +245,9 @@ def write(writer: SinkWriter, records: Records) -> Failed:
 
 
 def ids_written_around_kills(server: DatabaseServer, once: bool) -> tuple[int, int, list[int]]:
-    """A sink writes batches, again if they fail, while the server is killed and started a few
-    times: how many rows it was given, numbered from 0, how often it had to try again, and the ids
-    that are in the table in the end."""
+    """A sink writes batches, with retries, while the server is killed and restarted a few times.
+    Returns the number of rows, numbered from 0, the number of retries, and the final ids in the
+    table."""
     keys = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
     settings = {"penstock.exactly.once": "true"} if once else keys
     with server.connect() as connection:

@@ -1,8 +1,7 @@
 """A server that speaks MongoDB's wire protocol as far as the source needs it: OP_MSG (and OP_QUERY
 for the first `hello`), reads and writes of single documents, and change streams as MongoDB
 documents them: events, resume tokens, `postBatchResumeToken`, `startAfter`, `startAtOperationTime`,
-history that is lost, `invalidate`. It is no MongoDB. `python mongo_wire.py PORT` serves on the
-loopback.
+lost history, `invalidate`. It is not MongoDB. `python mongo_wire.py PORT` serves on loopback.
 
 The command `penstockTest` is for tests: `{forget: true}` loses the history, `{fail: CODE, on:
 COMMAND, times: N}` has commands fail.

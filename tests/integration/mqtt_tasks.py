@@ -1,4 +1,4 @@
-"""What the tests of MQTT share: tasks of the connectors, and clients of their own."""
+"""Shared by the MQTT tests: tasks of the connectors, and clients."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ UNLIMITED: Final = ("max_inflight_messages 0", "max_queued_messages 0")
 
 
 def new_root() -> str:
-    """What the topics of a test begin with."""
+    """The prefix of a test's topics."""
     return f"test{next(NUMBERS)}"
 
 
 class Listener:
-    """A client of the test's own, that keeps what it hears."""
+    """The test's own client, which keeps received messages."""
 
     def __init__(self, port: int, topic_filter: str, *, v5: bool = True) -> None:
         self.heard: list[paho.MQTTMessage] = []
@@ -122,7 +122,7 @@ def sink(broker: Mosquitto | str, **settings: str) -> tuple[SinkWriter, SinkCont
 
 def is_connected(reader: SourceReader) -> bool:
     assert isinstance(reader, MqttReader)
-    reader.poll(0, 10)  # begins, and takes nothing
+    reader.poll(0, 10)  # starts, and reads nothing
     return reader._receiver._down_since is None
 
 
@@ -142,7 +142,7 @@ def values_of(
 
 
 def quiet(reader: SourceReader) -> list[Any]:
-    """What comes within half a second."""
+    """Arrivals within half a second."""
     return values_of(reader, 1 << 30, seconds=0.5)
 
 

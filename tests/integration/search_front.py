@@ -1,4 +1,4 @@
-"""Servers before a cluster: one that may answer in its place, over TLS if wanted, and a proxy."""
+"""Servers in front of a cluster: one may answer in its place, perhaps with TLS; and a proxy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Asked:
 
 
 class _Serving:
-    """A server of HTTP, with a thread for each connection."""
+    """An HTTP server with a thread per connection."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -62,7 +62,7 @@ class _Serving:
 
 
 class Front:
-    """Passes requests on, but those that `answer` has a status for."""
+    """Forwards requests, except where `answer` has a status."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Front:
 
     @property
     def sent(self) -> int:
-        """How many bulk requests came."""
+        """The number of bulk requests."""
         return sum(asked.bulk is not None for asked in self.asked)
 
     def __enter__(self) -> Front:
@@ -135,7 +135,7 @@ def _forwarded(asked: Asked, port: int) -> tuple[int, bytes]:
 
 
 class HttpProxy:
-    """A proxy for http and https, which asks for these credentials if there are any."""
+    """A proxy for http and https, which requires these credentials, if any."""
 
     def __init__(self, credentials: str = "") -> None:
         self.targets: list[str] = []

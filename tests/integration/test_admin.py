@@ -1,4 +1,4 @@
-"""The internal topics: made, and checked, on a real broker."""
+"""Internal topics: created and checked on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded broker's life: start, stop, kill, start again."""
+"""The embedded broker's life: start, stop, kill, restart."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from penstock.kafka.broker import BRIEF, Broker, free_port, port_in_use
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
-# A broker that comes back has to wait until the one before is given up.
+# A restarted broker has to wait until its old session has expired.
 QUICK = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Broker]:
-    """A broker nobody else uses, not started yet."""
+    """This test's own broker, not started yet."""
     broker = Broker(tmp_path / "data", settings=QUICK, java_options=[BRIEF])
     yield broker
     broker.stop()

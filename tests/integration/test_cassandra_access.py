@@ -30,7 +30,7 @@ AUTHORITY = Authority()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer]:
-    """A node with passwords, which encrypts and wants clients to have a certificate."""
+    """A node with passwords and TLS, which requires client certificates."""
     folder = tmp_path_factory.mktemp("cassandra")
     store, trust = folder / "node.p12", folder / "trust.p12"
     store.write_bytes(AUTHORITY.issue("node", "localhost", "127.0.0.1").pkcs12("secret"))
@@ -45,7 +45,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraServer
 
 @pytest.fixture
 def task(server: CassandraServer, tmp_path: Path) -> Iterator[Task]:
-    """A task that may write into a table of its own."""
+    """A task that may write to its own table."""
     table = f"a{next(NUMBERS)}"
     server.execute(f"CREATE TABLE {KS}.{table} (id int PRIMARY KEY, v text)")
     trust, own = tmp_path / "trust.pem", tmp_path / "own.p12"
@@ -126,8 +126,8 @@ class Metadata(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def bundle(server: CassandraServer, tmp_path: Path) -> Iterator[Path]:
-    """A secure connect bundle for the server, as Astra makes them. The node takes the place of
-    Astra's proxy: it does not look at the server name by which that chooses the node."""
+    """A secure connect bundle for the server, like Astra's. The node takes the place of Astra's
+    proxy: it ignores the server name by which the proxy chooses a node."""
     node = server.execute("SELECT host_id FROM system.local")[0][0]
     contact = {
         "type": "sni_proxy",

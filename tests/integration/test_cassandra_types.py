@@ -1,5 +1,5 @@
-"""Any value of every type of Cassandra's goes through the sink into the server, and back through
-the source."""
+"""Values of every Cassandra type go through the sink into the server, and back through the
+source."""
 
 from __future__ import annotations
 

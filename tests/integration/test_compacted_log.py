@@ -77,7 +77,7 @@ def test_what_is_appended_is_received_at_once(reader: Reader) -> None:
     for number in range(_TURNS):
         log.append(b"key", b"%d" % number).result(30)
         wait_until(lambda count=number + 1: len(received) == count, 30, "the record", poll_s=0.002)
-    # A reader that waits for more before it hands over what came takes 0.2 s for each.
+    # A reader that waits for more before it delivers records takes 0.2 s for each.
     assert time.monotonic() - began < _TURNS * 0.1
 
 
@@ -158,7 +158,7 @@ def test_what_is_dropped_is_not_sent_any_more(reader: Reader) -> None:
 def test_a_broker_that_goes_away_and_comes_back_is_read_on(
     tmp_path_factory: pytest.TempPathFactory, unique: Callable[[str], str]
 ) -> None:
-    # It comes back sooner when the one before is given up sooner.
+    # A restart is faster if the old session expires sooner.
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
     with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick, java_options=[BRIEF]) as own:
         reader = Reader(Topics(own.bootstrap), unique("log"), 1)

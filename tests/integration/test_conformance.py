@@ -41,7 +41,7 @@ class TestFileStreamSink(SinkConformance):
 
 @dataclass(frozen=True)
 class Broken:
-    """A connector of the template with a change, and the tests that are to fail because of it."""
+    """A changed connector of the template, and the tests that must fail because of it."""
 
     name: str
     file: str
@@ -275,14 +275,14 @@ BROKEN = [
     ),
     sink(
         "raising",
-        'failed[row] = DataError(f"the key is to be a text, not {name!r}")',
+        'failed[row] = DataError(f"the key is to be a string, not {name!r}")',
         'raise DataError("no")',
         "test_a_record_that_is_refused_is_named_and_its_neighbours_are_written",
     ),
     sink(
         "strict",
         'self.database.execute("DELETE FROM notes WHERE name = ?", [name])',
-        'raise DataError("a note has a text")',
+        'raise DataError("a note has a string")',
         "test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written",
     ),
     sink(
@@ -364,7 +364,7 @@ def test_a_connector_that_breaks_a_promise_fails_the_test_of_it(
 
 
 def test_every_test_of_the_suite_can_fail() -> None:
-    # Those that only ask whether something is there, and those that need a server that runs.
+    # Those that only check that something exists, and those that need a running server.
     unbroken = {
         "test_the_plugin_says_what_it_is",
         "test_the_configuration_is_valid",

@@ -1,4 +1,4 @@
-"""The sink to a local folder as every sink has to be."""
+"""The local folder sink in the conformance suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources of local folders as every source has to be."""
+"""The local folder sources in the conformance suite."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Site:
 
 @dataclass
 class Task:
-    """A reader, and what of it is stored."""
+    """A reader, and its stored offsets."""
 
     reader: MonitorReader
     context: SourceContextStub
@@ -117,7 +117,7 @@ class Task:
         ]
 
     def read(self, max_bytes: int = 1 << 20) -> list[Row]:
-        """What there is now."""
+        """All current rows."""
         rows: list[Row] = []
         while True:
             polled = self.poll(max_bytes)
@@ -390,7 +390,7 @@ def test_a_server_that_ends_and_comes_again_loses_nothing(site: Site) -> None:
     task = site.reader(config)
     rows = [row for _ in range(10) for row in task.poll(max_bytes=20_000)]
     site.server.stop()
-    rows += task.read()  # what was under way; it does not raise: the server may come again
+    rows += task.read()  # what was in flight; it does not raise: the server may come back
     assert len(rows) < 60
     site.server.start()
     rows += task.wait_for(lambda more: len(rows) + len(more) >= 60)

@@ -205,7 +205,7 @@ def test_large_objects_are_uploaded_in_parts(store: Running, proxy: FaultyProxy)
     assert ids(data) == list(range(2000))
     sent = [path for method, path in proxy.requests if method == "PUT"]
     parts = [path for path in sent if "upload_id=" in path or "comp=block&" in path]
-    # Those of Google's follow each other, so the last one has what came meanwhile.
+    # Google's parts are sequential, so the last one has what came meanwhile.
     assert 2 <= len(parts) <= len(data) // PART + 1
 
 
@@ -409,7 +409,7 @@ def test_a_wrong_key_of_azure_is_told(azure: Running) -> None:
 
 
 def service_account(token_url: str) -> str:
-    """A service account with a key of its own, in JSON."""
+    """A service account with its own key, in JSON."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     about = {
         "type": "service_account",

@@ -73,7 +73,7 @@ def lines(numbers: range) -> bytes:
 def read(
     kind: Kind, props: dict[str, str], stored: Offsets = (), tasks: int = 1
 ) -> tuple[list[Any], list[SourceOffset]]:
-    """The values that there are now, and the offsets of them."""
+    """The existing values, and their offsets."""
     connector = kind.source()
     config_def = kind.source.plugin.config
     found: list[Any] = []
@@ -182,7 +182,7 @@ def test_a_large_file_is_read_in_ranges(gcs: Running, form: str, content: bytes)
     stored: dict[str, SourceOffset] = {}
     ids: list[int] = []
     windows: list[int] = []
-    for _ in range(10):  # a reader for each poll: it goes on where the one before ended
+    for _ in range(10):  # a reader for each poll: it resumes where the last one ended
         reader = GCS.source().open(config, SourceContextStub(list(stored.values())))
         other = GCS.source().open(config, SourceContextStub())
         polled = reader.poll(1 << 20, 0)
@@ -199,7 +199,7 @@ def test_a_large_file_is_read_in_ranges(gcs: Running, form: str, content: bytes)
         reader.close()
         other.close()
     assert sorted(ids) == list(range(20_000))
-    if form == "CsvFormat":  # quotes may have newlines in them
+    if form == "CsvFormat":  # quotes may contain newlines
         assert set(windows) == {0}
     else:
         assert windows[:2] == [8, 8]

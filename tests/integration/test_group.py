@@ -25,8 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """Has what a test leaves behind collected before others are blamed for it. Nothing is logged,
-    for pytest keeps what is, and errors in it refer to those sockets."""
+    """Collects a test's leftovers before others are blamed for them. Logging is off: pytest keeps
+    log records, and their errors refer to those sockets."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -35,7 +35,7 @@ def collected() -> Iterator[None]:
 
 @dataclass
 class Member:
-    """One member: what it offers and hands out is told by its name."""
+    """One member; its name identifies what it offers and assigns."""
 
     name: str
     bootstrap: str
@@ -159,7 +159,7 @@ def test_joining_again_makes_a_new_round(members: list[Member]) -> None:
 def test_a_coordinator_that_goes_away_is_reported_and_found_again(
     tmp_path_factory: pytest.TempPathFactory, unique: Callable[[str], str]
 ) -> None:
-    # It comes back sooner when the one before is given up sooner.
+    # A restart is faster if the old session expires sooner.
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
     with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick, java_options=[BRIEF]) as own:
         member = Member("one", own.bootstrap, unique("workers"))
@@ -170,7 +170,7 @@ def test_a_coordinator_that_goes_away_is_reported_and_found_again(
             own.stop()
             gone_at = time.monotonic()
             session_end = member.lost.get(timeout=30)
-            # Not later than the coordinator puts it out, and not before it could have known better.
+            # Not after the coordinator removes it, and not before it could have known better.
             assert member.heard < session_end < gone_at + 6.0
             rounds = len(member.rounds)
             own.start()

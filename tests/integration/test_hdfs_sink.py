@@ -57,7 +57,7 @@ def settings(url: str, **changes: str) -> dict[str, str]:
 
 
 def files(hadoop: Hadoop, folder: str) -> dict[str, bytes]:
-    """What is below a folder, by names within it."""
+    """The files below a folder, by relative name."""
     found: dict[str, bytes] = {}
     for entry in hadoop.entries(folder):
         name = entry.path.removeprefix(f"{folder}/")
@@ -166,7 +166,7 @@ class Task:
 
 
 def persist(call: Callable[[], object], tries: int = 200) -> int:
-    """Calls again while the store is away, as the engine does; how often it was."""
+    """Retries while the store is unreachable, as the engine does; how often."""
     for away in range(tries):
         try:
             call()
@@ -213,7 +213,7 @@ def test_a_task_goes_on_where_names_say(server: HadoopServer, hadoop: Hadoop) ->
     first = Task(props)
     first.write(8)
     assert first.committed() == 6
-    for committed in (0, 6, 8):  # the first task is still there
+    for committed in (0, 6, 8):  # the first task still exists
         task = Task(props, committed)
         assert task.next == 6
     task.write(9)

@@ -1,4 +1,4 @@
-"""The HTTP sinks, against servers of the suite's own."""
+"""The HTTP sinks, against the suite's own servers."""
 
 from __future__ import annotations
 
@@ -591,7 +591,7 @@ def test_an_expired_certificate_fails_the_task_with_the_reason(
 
 
 def test_requests_pass_a_proxy(server: WebServer, task: Make, name: str) -> None:
-    # Asked by its whole URL, the server answers as a proxy to itself would.
+    # Requested by its full URL, the server answers like a proxy to itself.
     sink = task(
         f"http://elsewhere.test/take/{name}",
         http_proxy_host="127.0.0.1",

@@ -1,4 +1,4 @@
-"""The polling HTTP source, against a server of the suite's own."""
+"""The polling HTTP source, against the suite's own server."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Task:
         self.offset: dict[str, Any] = {}
 
     def read(self, wanted: int, timeout_s: float = 10.0) -> list[Any]:
-        """So many values, and no more than are read with them."""
+        """This many values, and those read with them."""
         found: list[Any] = []
         deadline = time.monotonic() + timeout_s
         while len(found) < wanted and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Events, WebSockets and webhooks, against a server of the suite's own and as a server."""
+"""Events, WebSockets and webhooks, against the suite's own server, and as a server."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_websocket_is_opened_again(server: WebServer, task: Make, name: str) -
 
 
 class Hook:
-    """A webhook with a thread that polls it, as a worker does; `commits` stops and goes on."""
+    """A webhook with a thread that polls it, like a worker; `commits` pauses and resumes."""
 
     def __init__(self, **given: str) -> None:
         self.port = free_port()

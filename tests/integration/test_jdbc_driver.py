@@ -1,5 +1,4 @@
-"""The JDBC connectors with a database that is reached by its driver's jar: H2, in a process of its
-own."""
+"""The JDBC connectors with a database reached through its driver's jar: H2, in its own process."""
 
 from __future__ import annotations
 
@@ -96,7 +95,7 @@ class H2Server(DatabaseServer):
         return list(command)
 
     def _create_database(self) -> None:
-        self.connect().close()  # the first who comes creates it
+        self.connect().close()  # the first client creates it
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +268,7 @@ def test_a_query_is_read_by_timestamp_in_the_zone_of_the_setting(
     }
     reader = open_reader(server, table, range_bytes=100, **settings)
     rows, end = read(reader)
-    if not dialect:  # what is beyond microseconds, only a known database can be asked to leave out
+    if not dialect:  # only a known database can be asked to drop what is beyond microseconds
         assert len(rows) == 300
     assert rows[0]["at"] == datetime(2024, 7, 1, 10, tzinfo=UTC)
     assert read(reader) == ([], [])
@@ -632,7 +631,7 @@ PAIR = s.struct({"id": s.INT64, "name": s.STRING})
 
 class IntoH2(SinkConformance):
     connector = JdbcSink
-    bad_configs = OnH2.bad_configs[2:]  # the others show when there is something to write
+    bad_configs = OnH2.bad_configs[2:]  # the others fail only when something is written
     dialect: ClassVar[str] = ""
     server: DatabaseServer
 
@@ -705,7 +704,7 @@ class TestExactlyOnce(IntoH2):
     idempotent = True
 
     def config(self) -> dict[str, str]:
-        # Otherwise a record that is refused costs its batch.
+        # Otherwise a rejected record fails its batch.
         return {**super().config(), "penstock.exactly.once": "true", "errors.tolerance": "all"}
 
     @pytest.mark.skip("the records are of one partition and its offsets go back and forth")
@@ -848,7 +847,7 @@ import jpype
 atexit.register(lambda: print("the last words are Python's", flush=True))
 settings = {"topics": "t", **dict(zip(sys.argv[1::2], sys.argv[2::2]))}
 connection = database_of(JDBC_SINK.parse(settings)).connect()
-# A thread that waits for ever and is no daemon, as some drivers have one.
+# A thread that waits for ever and is not a daemon, as some drivers have one.
 pool = jpype.JClass("java.util.concurrent.Executors").newSingleThreadExecutor()
 pool.execute(jpype.JClass("java.lang.Thread")())
 sys.exit(5)

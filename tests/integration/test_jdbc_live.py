@@ -1,4 +1,4 @@
-"""What a validation finds in real PostgreSQL and MariaDB servers, also as a user of few rights."""
+"""Validation findings of real PostgreSQL and MariaDB servers, also for users with few rights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PASSWORD = "a-clerk's"
 
 @dataclass
 class Clerk:
-    """A user who may do nothing, with a schema's worth of tables that the owner makes."""
+    """A user without privileges, with some tables that the owner creates."""
 
     server: DatabaseServer
     name: str
@@ -78,7 +78,7 @@ class Clerk:
             self.grant("CREATE TEMPORARY TABLES", "shop.*")
 
     def write(self, table: str, deletes: bool, settings: Mapping[str, object]) -> None:
-        """What a sink with such a configuration does: a row, and a deletion."""
+        """Writes like a sink with this configuration: a row, and a deletion."""
         props = {"topics": table, **self._given(dict(settings))}
         values: list[object] = [{"made": datetime.now(UTC), "note": "x"}]
         values += [None] if deletes else []
@@ -120,7 +120,7 @@ def clerk(request: pytest.FixtureRequest, unique: Callable[[str], str]) -> Itera
         made.owner("REVOKE TEMPORARY ON DATABASE shop FROM PUBLIC")
     else:
         made.owner(f"CREATE USER {{clerk}} IDENTIFIED BY '{password}'")
-        # Only who may do something in a database may enter it.
+        # A user needs a privilege in a database to enter it.
         made.owner("GRANT LOCK TABLES ON shop.* TO {clerk}")
     try:
         yield made
@@ -160,7 +160,7 @@ def test_a_port_where_nobody_listens_is_an_error_of_the_url(clerk: Clerk) -> Non
 
 
 def test_a_host_that_swallows_everything_is_an_error_soon(clerk: Clerk) -> None:
-    # 192.0.2.0/24 is nobody's (RFC 5737); some networks say so at once.
+    # 192.0.2.0/24 is unused (RFC 5737); some networks say so at once.
     url = clerk.server.url.replace("127.0.0.1", "192.0.2.1")
     begun = time.monotonic()
     assert only(clerk.source(connection__url=url))[0] == "connection.url"
@@ -380,12 +380,12 @@ def test_every_privilege_that_writing_needs_is_asked_for_and_no_other(
     if clerk.is_postgresql and mode == "upsert":
         needed.add("TEMPORARY")
     if not clerk.is_postgresql:
-        clerk.grant("REFERENCES", orders)  # or it could not be seen at all
+        clerk.grant("REFERENCES", orders)  # to make it visible at all
     setting, text = only(clerk.sink(orders, **settings))
     assert setting == "connection.user"
     assert {word for word in re.split(r"\W+", text) if word.isupper()} == needed
     for privilege in sorted(needed):
-        # As long as one is missing the database does refuse.
+        # The database refuses as long as one is missing.
         with pytest.raises(DatabaseRefused):
             clerk.write(orders, deletes, settings)
         if privilege == "TEMPORARY":

@@ -279,7 +279,7 @@ def test_tombstones_delete_and_what_follows_them_is_there_again(target: Target) 
     assert target.rows() == [(3, "e", None)]
 
 
-@only("postgresql", "mariadb")  # SQLite replaces rows as wholes anyway
+@only("postgresql", "mariadb")  # SQLite replaces whole rows anyway
 def test_a_row_that_is_there_again_has_nothing_of_the_one_that_was_deleted(target: Target) -> None:
     target.create("id bigint PRIMARY KEY, name varchar(9), amount bigint, note varchar(9)")
     keyed = {"pk.mode": "record_key", "pk.fields": "id", "delete.enabled": "true"}
@@ -574,7 +574,7 @@ def test_a_server_that_is_killed_gets_the_batch_when_it_is_back(
 
 
 def test_a_server_that_is_killed_leaves_no_memory_behind(postgresql: DatabaseServer) -> None:
-    """What it shares with its processes are files of its folder, which goes with it."""
+    """Its shared memory is files in its folder, which is removed with it."""
     with postgresql.connect() as connection:
         ((process,),) = connection.rows("SELECT pg_backend_pid()")
         maps = Path(f"/proc/{process}/maps").read_text()
@@ -618,7 +618,7 @@ def test_a_sink_that_is_the_victim_of_a_deadlock_may_write_its_batch_again(targe
         ThreadPoolExecutor(2) as pool,
         other.transaction(),
     ):
-        # PostgreSQL ends the transaction that looks first, InnoDB the one that has done less.
+        # PostgreSQL aborts the transaction that checks first, InnoDB the one with less work.
         if postgresql:
             other.execute("SET LOCAL deadlock_timeout = '1h'")
         other.execute(
@@ -647,13 +647,13 @@ def _another(target: Target) -> Connection:
 
 
 def _await_waiting(target: Target, count: int) -> None:
-    """Waits until so many connections wait for a lock."""
+    """Waits until `count` connections wait for a lock."""
     waiting = (
         "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         if target.kind is Kind.POSTGRESQL
         else "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
     )
-    # InnoDB's list of transactions is not made anew while it is asked more often than that.
+    # InnoDB's list of transactions is not refreshed while it is queried more often.
     wait_until(
         lambda: len(target.connection.rows(waiting)) == count,
         20,
@@ -699,7 +699,7 @@ def test_a_server_that_is_killed_while_it_is_written_to_loses_and_repeats_nothin
 
 
 class SmallMariaDb(MariaDbServer):
-    """Has room for so many megabytes, of all tables together."""
+    """Has room for `room` megabytes in all tables together."""
 
     room = 20
 

@@ -335,7 +335,7 @@ def test_moments_without_a_zone_are_those_of_the_setting(
     rows, end = read(reader)
     assert [row["at"] for row in rows] == [
         datetime(2024, 7, 1, 10, tzinfo=UTC),
-        datetime(2024, 10, 27, 1, 30, tzinfo=UTC),  # of the two, as Java has it
+        datetime(2024, 10, 27, 1, 30, tzinfo=UTC),  # of the two, as in Java
     ]
     assert read(reader) == ([], [])
     assert read(open_reader(server, table, end, **settings)) == ([], [])
@@ -595,7 +595,7 @@ def test_a_server_that_went_away_between_two_pieces_is_read_from_again(table: st
                 rows += [row["id"] for row in rows_of(reader, given)]
         server.kill()
         for reader, rows in zip(readers, seen, strict=True):
-            with suppress(Unavailable):  # what was sent before is still there
+            with suppress(Unavailable):  # what was sent before still arrives
                 for polled in polls(reader, 1 << 20):
                     rows += [row["id"] for row in rows_of(reader, polled)]
             assert len(rows) < count

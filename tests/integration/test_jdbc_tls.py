@@ -1,5 +1,5 @@
-"""Databases that are reached by TLS: what the parameters of their URLs check, and what is said when
-that fails."""
+"""Databases reached over TLS: what the parameters of their URLs check, and the errors if that
+fails."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .jdbc_tables import Target, row, write
 
 @dataclass(frozen=True)
 class Words:
-    """How one kind of URL says what is to be checked, and its database that TLS is used."""
+    """How one kind of URL selects the checks, and its database reports that TLS is used."""
 
     mode: str
     none: str
-    authority: str  # who issued the certificate is checked
+    authority: str  # the certificate's issuer is checked
     everything: str  # the host too
     trusted: str
     asked: str  # answered with a row if it is
@@ -81,7 +81,7 @@ class Secure:
         return {
             **self.server.settings(),
             "connection.url": f"{url}&{words.trusted}={self.folder / trusted}",
-            # To try again helps nothing, and would last longer than a test may.
+            # Retrying does not help, and would take longer than a test may.
             "connection.attempts": "3",
             "connection.backoff.ms": "600000",
         }
@@ -93,7 +93,7 @@ class Secure:
         return database_of(JDBC_SINK.parse(settings)).connect()
 
     def used(self, connection: Connection) -> bool:
-        """Whether it is by TLS, as the server sees it."""
+        """Whether it uses TLS, as the server sees it."""
         return bool(connection.rows(self.words.asked))
 
 

@@ -34,7 +34,7 @@ Client = MongoClient[dict[str, Any]]
 
 
 class WireServer:
-    """`mongo_wire` in a process of its own."""
+    """`mongo_wire` in its own process."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -103,7 +103,7 @@ class Reading:
         return polled
 
     def records(self) -> list[Records]:
-        """All there is."""
+        """All records."""
         found = []
         while (polled := self.poll()) is not None:
             found += [polled.records]

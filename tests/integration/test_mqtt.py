@@ -53,7 +53,7 @@ def root() -> str:
 
 
 class Retained(SourceConformance):
-    """Retained messages are there for every reader."""
+    """Every reader gets retained messages."""
 
     connector = MqttSource
     wait_ms = 150
@@ -423,7 +423,7 @@ def test_when_nothing_is_taken_the_socket_is_read_no_more(broker: Mosquitto, roo
     publish(broker.port, [(f"{root}/a", bytes(100_000)) for _ in range(100)])
     held = reader._receiver
     wait_until(lambda: held._received >= 1 << 20, WAIT_S, "the limit")
-    threading.Event().wait(2.5)  # more than the broker waits for a sign of life
+    threading.Event().wait(2.5)  # more than the broker's keepalive timeout
     assert held._received < 3 << 20
     assert len(values_of(reader, 100)) == 100
     assert held._down_since is None

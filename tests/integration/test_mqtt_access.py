@@ -72,7 +72,7 @@ def test_a_broker_that_is_not_there_is_unavailable(root: str) -> None:
 
 
 def expired(authority: Authority, name: str, *hosts: str) -> Any:
-    """A certificate whose time is over."""
+    """An expired certificate."""
     issued = authority.issue(name, *hosts)
     now = datetime.now(UTC)
     certificate = issued.certificate
@@ -93,7 +93,7 @@ def expired(authority: Authority, name: str, *hosts: str) -> Any:
 
 
 def secure(folder: Path, server: Any, authority: Authority) -> list[str]:
-    """The lines of a broker that wants certificates of its clients."""
+    """The settings of a broker that requires client certificates."""
     (folder / "ca.pem").write_text(authority.pem())
     (folder / "server.pem").write_text(server.chain_pem())
     (folder / "server.key").write_text(server.key_pem())

@@ -46,7 +46,7 @@ def source(
     assert isinstance(reader, MqttReader)
 
     def connected() -> bool:
-        reader.poll(0, 10)  # begins, and takes nothing
+        reader.poll(0, 10)  # starts, and reads nothing
         return reader._receiver._down_since is None
 
     wait_until(connected, WAIT_S, "the connection")
@@ -84,7 +84,7 @@ def test_many_messages_pass(broker: HiveMQ, qos: str) -> None:
     topic = f"many{next(NUMBERS)}"
     reader = source(broker, f"{topic}/#", mqtt__qos=qos)
     writer = sink(broker, f"{topic}/${{topic}}", mqtt__qos=qos)
-    count = 500 if qos == "0" else 3_000  # HiveMQ drops those of QoS 0 where many wait
+    count = 500 if qos == "0" else 3_000  # HiveMQ drops those of QoS 0 if many wait
     failed: Failed = {}
     writer.write(records_of([f"{n}" for n in range(count)]), failed)
     assert not failed
@@ -116,7 +116,7 @@ def test_tasks_share_a_subscription(broker: HiveMQ) -> None:
 
     wait_until(complete, WAIT_S, "all of them")
     assert sorted(parts[0] + parts[1]) == sorted(each.encode() for each in numbers)
-    # How it divides them is the broker's affair: those of one that leaves are the other's.
+    # The broker decides how to divide them: those of one that leaves go to the other.
     leaving = 0 if parts[0] else 1
     readers[leaving].close()
     writer.write(records_of(["1", "2"], keys=["a", "b"]), failed)

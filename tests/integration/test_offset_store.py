@@ -1,4 +1,4 @@
-"""Offsets topics of connectors' own, on a real broker (kafka-connect.md §4.6)."""
+"""Connectors' own offsets topics, on a real broker (kafka-connect.md §4.6)."""
 
 from __future__ import annotations
 

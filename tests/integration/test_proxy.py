@@ -1,4 +1,4 @@
-"""The proxy that tests take the network away with."""
+"""The proxy that simulates network failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG = bytes(range(256)) * 4_000  # more than all buffers on the way hold
 
 
 class Echo:
-    """Answers with what it is sent, as long as it is sent something; then ends the connection."""
+    """Echoes what it receives until the sender ends, then ends the connection."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -44,7 +44,7 @@ class Echo:
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    """A proxy before an echo."""
+    """A proxy to an echo."""
     echo = Echo()
     with Proxy(echo.port) as running:
         yield running
@@ -92,7 +92,7 @@ def test_cut_it_breaks_and_refuses_connections_until_it_is_mended(proxy: Proxy) 
         with pytest.raises(ConnectionRefusedError), connection(proxy):
             pass
         assert proxy.connections == 0
-    proxy.cut()  # once more makes no difference
+    proxy.cut()  # repeating it changes nothing
     proxy.restore()
     with connection(proxy) as another:
         assert echoed(another, b"after") == b"after"
@@ -116,7 +116,7 @@ def test_hanging_it_says_nothing_and_loses_nothing(proxy: Proxy) -> None:
 
 
 def test_who_calls_somebody_that_is_not_there_is_told_so() -> None:
-    # Perhaps before the connection is whole: then making it fails already.
+    # Perhaps before it is established: then connecting fails already.
     with Proxy(free_port()) as proxy, pytest.raises(ConnectionResetError), connection(proxy) as one:
         assert one.recv(100) != b"", "a connection that nobody takes ends like one that was taken"
 

@@ -45,7 +45,7 @@ CONFIG = {
 def penstock(
     broker: Broker, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> Command:
-    """Runs the command in this process; there is a connector `orders`."""
+    """Runs the command in this process; a connector `orders` exists."""
 
     def worker(request: httpx.Request) -> httpx.Response:
         known = request.url.path == "/connectors/orders/config"
@@ -67,7 +67,7 @@ def test_what_is_read_can_be_written(
     one, two = topics.create(unique("one"), 2), unique("two")
     headers = [("source", "wéb".encode()), ("source", None), ("bytes", b"\xff\0")]
     topics.append(one, [b'{"id":1,"price":1.10}'], key=b"k", headers=headers)
-    topics.append(one, [b"a text", b"\xff\0", b"", None], key=b"\1\2")
+    topics.append(one, [b"a string", b"\xff\0", b"", None], key=b"\1\2")
     read = penstock("read", one, "--format", "json")
     assert read.code == 0, read.err
     written = penstock("write", two, "--create", "--format", "json", stdin=read.out)

@@ -88,7 +88,7 @@ def test_samples(server: RedisServer, client: Client) -> None:
 
 
 class Double(socketserver.ThreadingTCPServer):
-    """A server that takes every command, and keeps it."""
+    """A server that accepts and records every command."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -124,7 +124,7 @@ class _Answers(socketserver.StreamRequestHandler):
 
 
 def test_commands_of_documents_and_samples() -> None:
-    """By the commands that reach the server."""
+    """The commands that reach the server."""
     with Double() as double:
         uri = f"redis://127.0.0.1:{double.server_address[1]}"
         row = {"id": 1, "name": None}

@@ -1,4 +1,4 @@
-"""How the sinks to Redis get on with servers: full, busy, killed, replicas, clusters, with TLS."""
+"""The Redis sinks with servers that are full, busy, killed, replicas, clusters, or use TLS."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _raises(act: Callable[[], object]) -> bool:
 
 
 def until_taken(task: Task, records: Records) -> None:
-    """Writes as the engine does: again after an error that passes."""
+    """Writes like the engine: retries after a retriable error."""
     for _ in range(10_000):
         try:
             assert task.write(records) == {}
@@ -146,7 +146,7 @@ def test_a_server_that_is_killed_gets_everything() -> None:
             assert client.get(f"t:key-{total - 1}") == f"value {total - 1}".encode()
             listed = client.lrange("list", 0, -1)
             assert len(set(listed)) == total
-            # Pipelines whose replies were lost may be there twice.
+            # Pipelines whose replies were lost may occur twice.
             assert len(listed) - total <= len(restarts) * step
 
 
@@ -208,7 +208,7 @@ def test_a_cluster_gets_every_record_at_its_node(monkeypatch: pytest.MonkeyPatch
                 assert node.ask("CLUSTER", "SETSLOT", slot, "NODE", target) == "OK"
             with monkeypatch.context() as stale:
                 stale.setattr(Servers, "_slots", lambda servers, address: old)
-                assert task.write(rows) == {}  # redirected, whatever the nodes say of the slot
+                assert task.write(rows) == {}  # redirected, whatever nodes report for the slot
             assert task.write(rows) == {}  # the slot has moved
             assert sum(int(node.ask("DBSIZE")) for node in cluster.nodes) == 3_001
         hosts = ",".join(cluster.addresses)
@@ -222,8 +222,8 @@ def test_a_cluster_gets_every_record_at_its_node(monkeypatch: pytest.MonkeyPatch
 
 
 def _move_slot(cluster: RedisCluster, client: redis.RedisCluster) -> tuple[str, str]:
-    """Begins to move a slot with one key to another node, the key first: who asks the old node for
-    it is sent there. The slot, and the id of the new node."""
+    """Starts moving a slot with one key to another node, the key first: the old node redirects
+    requests for it. Returns the slot, and the new node's id."""
     slots = [str(client.keyslot(f"t:k{number}")) for number in range(3_000)]
     key, slot = next((f"t:k{n}", each) for n, each in enumerate(slots) if slots.count(each) == 1)
     ids = [node.ask("CLUSTER", "MYID").split("\r\n")[-1] for node in cluster.nodes]

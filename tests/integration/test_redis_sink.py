@@ -119,7 +119,7 @@ class TestHashes(_Away):
         return [(int(each[b"id"]), each[b"name"].decode()) for each in found]
 
     def bad_records(self) -> Records | None:
-        self.client.set("rows:taken", "a text")
+        self.client.set("rows:taken", "a string")
         values = [{"id": 1, "name": "x"}, "no struct"]
         return records_of(values, keys=["taken", "other"])
 
@@ -286,8 +286,8 @@ def test_a_record_too_large_for_the_server_is_refused(client: Client, server: Re
                 failed = write(RedisSink, ours(small, redis_keyspace=""), records)
                 break
             except RedisUnavailable:
-                # The server says why, and hangs up while more is being written to it: what it said
-                # may be lost with the connection. It is asked again, as a worker would.
+                # The server reports why, and disconnects during further writes: the report may be
+                # lost with the connection. The test retries, as a worker would.
                 continue
         assert sorted(failed) == [2]
         with redis.Redis(port=small.port) as other:

@@ -105,7 +105,7 @@ class Task:
         self.reader = connector.open(connector.plugin.config.parse(dict(props)), self.context)
 
     def read(self, wait_ms: int = 0) -> list[Polled]:
-        """All polls until there is nothing more."""
+        """All polls until nothing is left."""
         return list(iter(lambda: self.reader.poll(1 << 20, wait_ms), None))  # type: ignore[arg-type]
 
     def __enter__(self) -> Task:
@@ -150,7 +150,7 @@ def test_entries_are_acknowledged_when_they_are_committed(
         assert pending(client) == 1_200
         task.reader.committed(polls[1].offsets)
         assert pending(client) == 1_200 - len(polls[0].records) - len(polls[1].records)
-    # What was not committed is read again by the next task of that name, and by no other.
+    # Uncommitted entries are read again by the next task of that name, and by no other.
     with Task(stream(server), number=1) as other:
         assert other.read() == []
     with Task(stream(server)) as task:

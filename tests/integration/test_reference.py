@@ -11,8 +11,7 @@ from penstock.testing.waiting import wait_until
 
 @pytest.fixture
 def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands for the jars, and a program that stands for Java and says what it was
-    started with."""
+    """A folder in place of the jars, and a program in place of Java that prints its arguments."""
     folder = tmp_path / "jars"
     folder.mkdir()
     for name in ("connect-runtime-4.2.0.jar", "connect-file-4.2.0.jar", "kafka-clients-4.2.0.jar"):

@@ -36,7 +36,7 @@ NUMBERS = count()
 
 
 def client_for(store: ObjectStore) -> Any:
-    """A client of the tests' own."""
+    """The tests' own client."""
     return boto3.client(
         "s3",
         endpoint_url=store.url,
@@ -88,7 +88,7 @@ def settings(url: str, **changes: str) -> dict[str, str]:
 
 
 def objects(client: Any, root: str) -> dict[str, bytes]:
-    """What is in the bucket, by names within `topics.dir`."""
+    """The bucket's objects, by name within `topics.dir`."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{root}/")
     names = [each["Key"] for page in pages for each in page.get("Contents", ())]
     return {
@@ -98,7 +98,7 @@ def objects(client: Any, root: str) -> dict[str, bytes]:
 
 
 def uploads(client: Any, root: str) -> list[str]:
-    """Uploads that are not completed."""
+    """Incomplete uploads."""
     found = client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", ())
     return [each["Key"] for each in found if each["Key"].startswith(f"{root}/")]
 

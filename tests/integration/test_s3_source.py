@@ -97,7 +97,7 @@ def lines(numbers: range) -> bytes:
 def read(
     props: dict[str, str], stored: Offsets = (), tasks: int = 1, most: int = 1 << 20
 ) -> tuple[list[Records], list[SourceOffset]]:
-    """All records that there are now, and the offsets of them."""
+    """All existing records, and their offsets."""
     connector = S3Source()
     batches: list[Records] = []
     known = {repr(each.partition): each for each in stored}

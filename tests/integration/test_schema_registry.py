@@ -79,7 +79,7 @@ def written(avro: AvroConverter, topic: str, schema: Schema | None, value: Value
 
 
 def failure(avro: AvroConverter, topic: str = "t") -> Exception:
-    """What a batch fails with; every row of it the same."""
+    """What a batch fails with; the same for every row."""
     failed: Failed = {}
     rows = 5
     avro.from_connect([topic] * rows, Column.of(["x"] * rows, STRING), failed)
@@ -247,7 +247,7 @@ def request_of(client: socket.socket) -> str:
 
 @contextmanager
 def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
-    """A server that gives these answers in turn, the last one for ever; notes the requests."""
+    """A server that gives these answers in turn, the last one forever; notes the requests."""
     heads: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.1)
@@ -444,7 +444,7 @@ def test_https_is_trusted_as_the_settings_say(tmp_path: Path) -> None:
 
 @contextmanager
 def asking_for_a_certificate(made: Certificates) -> Iterator[tuple[str, list[str]]]:
-    """An HTTPS server that refuses whom the authority has not signed; notes who came."""
+    """An HTTPS server that rejects unsigned clients; notes the names of the others."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.certificate, made.key)
     context.load_verify_locations(made.trust_pem)

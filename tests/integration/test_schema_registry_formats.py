@@ -105,7 +105,7 @@ def test_json_is_read_and_written_as_confluent_kafka_does(
     deserialize = JSONDeserializer(None, schema_registry_client=client)
     as_json = {**ROW, "cover": "AP8="}
     assert deserialize(ours, about(topic)) == as_json
-    # The text is the one that was registered, so it is found and not registered anew.
+    # The text is the registered one, so it is found and not registered again.
     serialize = JSONSerializer(
         client.get_latest_version(f"{topic}-value").schema.schema_str,
         client,
@@ -161,8 +161,8 @@ def test_protobuf_is_read_and_written_as_confluent_kafka_does(
     deserialize = ProtobufDeserializer(Book, {}, client)
     message = deserialize(ours, about(topic))
     assert (message.title, message.pages, message.cover) == ("Moby-Dick; ü", 635, b"\0\xff")
-    # In a subject of its own: it names types in full in its schema, as the compiler does, and here
-    # they are named as the JVM's converter names them, which a registry that compares texts minds.
+    # In its own subject: its schema has full type names, like the compiler's, but ours has those of
+    # the JVM's converter, which a registry that compares texts rejects.
     other = unique("books")
     theirs = ProtobufSerializer(Book, client)(message, about(other))
     assert theirs is not None

@@ -261,7 +261,7 @@ def test_updates_of_a_document_follow_each_other(server: SearchServer, topic: st
 
 def test_data_streams_of_both_dialects(server: SearchServer, topic: str) -> None:
     if server.product == "elasticsearch":
-        pytest.skip("its module for data streams is none of those that can be had")
+        pytest.skip("its data stream module is not available")
     dataset = f"d{next(NUMBERS)}"
     server.request(
         "PUT",

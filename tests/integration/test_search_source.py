@@ -33,7 +33,7 @@ def index() -> str:
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll waits for its requests, however busy the machine is: None says that all is read."""
+    """A poll waits for its requests, however busy the machine is: None means all is read."""
     monkeypatch.setattr(reader, "_ANSWER_MS", 30_000)
 
 
@@ -195,7 +195,7 @@ def test_documents_of_one_position_are_read_once(
     server: SearchServer, index: str, kind: str, keep_alive: str
 ) -> None:
     if kind == "unsigned_long" and server.product == "elasticsearch":
-        pytest.skip("its module for unsigned_long is none of those that can be had")
+        pytest.skip("its unsigned_long module is not available")
     make(server, index, at=kind)
     numbers = range(400)
     put(server, index, {str(n): {"at": 1_700_000_000_000 + n // 100} for n in numbers})
@@ -271,7 +271,7 @@ def test_a_query_and_fields_choose(server: SearchServer, index: str) -> None:
 
 def test_timestamps_and_topics_of_data_streams(server: SearchServer, index: str) -> None:
     if server.product == "elasticsearch":
-        pytest.skip("its module for data streams is none of those that can be had")
+        pytest.skip("its data stream module is not available")
     server.request(
         "PUT",
         f"/_index_template/{index}",

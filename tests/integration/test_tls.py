@@ -322,7 +322,7 @@ def _can_listen(port: int) -> bool:
 
 
 def asked(url: str, settings: Mapping[str, str]) -> str:
-    """What is said when a worker with these settings cannot forward to the URL."""
+    """The error when a worker with these settings cannot forward to the URL."""
     client = Client(tls.forwarding(configured("http://127.0.0.1:0", **settings)))
     try:
         with pytest.raises(Remote) as refused:

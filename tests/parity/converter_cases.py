@@ -1,4 +1,4 @@
-"""What the converters of Kafka Connect and ours are both asked, and how ours answer.
+"""Cases for the converters of Kafka Connect and for ours, and how ours answer.
 
 A case is JSON, as `tests/golden/{converters,headers,projections}.jsonl` hold it:
 
@@ -9,8 +9,8 @@ A case is JSON, as `tests/golden/{converters,headers,projections}.jsonl` hold it
     {"of": "project", "write": [schema, value], "to": schema}    SchemaProjector.project
 
 and an answer `"gives": [schema, value]`, `"gives": "text"` or `"throws": [class, message]`. Bytes
-are a text, null, or `{"hex": "00ff"}` where they are no UTF-8. What is projected is the field `f`
-of a struct, on both sides; of the errors that gives, all messages are told, outermost first.
+are a text, null, or `{"hex": "00ff"}` if they are not UTF-8. Projections are of the field `f` of a
+struct, on both sides; their errors have all messages, outermost first.
 
 Values are such that nothing is lost on the way: no Byte, Short, Integer or Float without a schema
 (ours are Longs and Doubles there), no floating point number that JDKs before 19 print with a digit
@@ -144,7 +144,7 @@ def _raise(failed: Failed) -> None:
         raise error
 
 
-# What is asked
+# The cases
 
 _DATE: Final = {"type": "INT32", "name": "org.apache.kafka.connect.data.Date", "version": 1}
 _TIME: Final = {"type": "INT32", "name": "org.apache.kafka.connect.data.Time", "version": 1}
@@ -643,11 +643,11 @@ TEXTS: Final = [
         "550e8400-e29b",
     ),
 ]
-"""What `Values.parseString` is asked. Left out is what Python has no value for."""
+"""Inputs of `Values.parseString`, except those that Python has no value for."""
 
 
 def converter_cases() -> Iterator[Case]:
-    """What the converters are asked."""
+    """The cases of the converters."""
     for of in CONVERTERS:
         if of not in ("JsonConverter", "SimpleHeaderConverter"):
             yield from ({"of": of, "read": cell} for cell in CELLS)
@@ -664,7 +664,7 @@ def converter_cases() -> Iterator[Case]:
 
 
 def _has_bytes(value: Json) -> bool:
-    """Whether the text of a value has an identity hash in it, another one each time."""
+    """Whether the text of a value has an identity hash in it, which always differs."""
     return '"bytes"' in json.dumps(value)
 
 
@@ -704,7 +704,7 @@ def _mentions(schema: Json, value: Json, word: str) -> bool:
 
 
 def header_cases() -> Iterator[Case]:
-    """What `Values` and the SimpleHeaderConverter are asked."""
+    """The cases of `Values` and SimpleHeaderConverter."""
     yield from ({"of": "parse", "read": text} for text in TEXTS)
     for cell in CELLS:
         yield {"of": "SimpleHeaderConverter", "read": cell}
@@ -828,7 +828,7 @@ PROJECTIONS: Final[list[tuple[Json, Json, Json]]] = [
 
 
 def projection_cases() -> Iterator[Case]:
-    """What SchemaProjector is asked."""
+    """The cases of SchemaProjector."""
     for source, value, target in PROJECTIONS:
         yield {"of": "project", "write": [source, value], "to": target}
 

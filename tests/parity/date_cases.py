@@ -1,6 +1,6 @@
-"""What is asked of Java's SimpleDateFormat: patterns, moments to write and texts to read.
+"""Cases for Java's SimpleDateFormat: patterns, moments to write and texts to read.
 
-All of it follows from one seed. Texts to read are what was written, and that with something wrong.
+All of it follows from one seed. Texts to read are those written, and corrupted copies of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 NOW_MS: Final = 1_763_745_000_000
-"""The day that years of two digits are counted from."""
+"""The day that two-digit years are relative to."""
 
 _LETTERS: Final = "GyMdkHmsSEDFwWahKzZYuXL"
 _MARKS: Final = ("", "-", " ", "/", ":", "''", "'T'", ".", ", ", "é")
@@ -44,7 +44,7 @@ _CUTOVER_MS: Final = -12_219_292_800_000
 
 
 def patterns() -> Iterator[str]:
-    """Patterns people use, and any others."""
+    """Common patterns, and random ones."""
     yield from _PATTERNS
     yield from _WRONG_PATTERNS
     chance = random.Random(1)
@@ -61,7 +61,7 @@ def patterns() -> Iterator[str]:
 
 
 def moments(pattern: str) -> list[int]:
-    """Ms since the epoch: of our days, of any day, about the leap of 1582, far off."""
+    """Ms since the epoch: recent, of any day, around the switch of 1582, far off."""
     chance = random.Random(pattern)
     return [
         *(chance.randrange(-2_208_988_800_000, 4_102_444_800_000) for _ in range(6)),
@@ -72,7 +72,7 @@ def moments(pattern: str) -> list[int]:
 
 
 def spoiled(text: str, seed: object) -> str:
-    """The text, often with something about it that a lenient reader may or may not forgive."""
+    """The text, often with a change that a lenient reader may or may not accept."""
     chance = random.Random(f"{text} {seed}")
     at = chance.randrange(len(text) + 1)
     before, char, after = text[:at], text[at : at + 1], text[at + 1 :]

@@ -7,9 +7,9 @@
         header = connect.pair(schema, value)
         connect.call("fromConnectHeader", converter, "topic", "name", header)  # b"12.5"
 
-Schemas and values of penstock go over as text (`typed`), so that a Byte stays a Byte: py4j by
-itself knows only Python's numbers. `Bridge.java` is the other end; it is compiled inside the JVM by
-the Janino that ships inside PySpark. The JVM speaks English and keeps UTC.
+penstock's schemas and values are passed as text (`typed`), so that a Byte stays a Byte: py4j alone
+knows only Python's numbers. `Bridge.java` is the other end; it is compiled inside the JVM by the
+Janino that ships inside PySpark. The JVM uses English and UTC.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STOP_S: Final = 10.0
 
 
 class JavaThrew(Exception):
-    """A Py4JJavaError nobody caught; that one cannot be printed any more once the JVM is gone."""
+    """An uncaught Py4JJavaError, which cannot be printed after the JVM has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class KafkaConnect:
     @classmethod
     @contextmanager
     def started(cls) -> Iterator[KafkaConnect]:
-        """A JVM that lives as long as the block; StartupFailed when it does not come up."""
+        """A JVM that lives as long as the block; StartupFailed if it does not start."""
         spark = _spark_jars()
         own = [_one(spark, pattern) for pattern in ("py4j-*", "janino-*", "commons-compiler-*")]
         classes = [*own, *sorted(jars.folder("connect").glob("*.jar"))]
@@ -77,7 +77,7 @@ class KafkaConnect:
                 port = process.stdout.readline().strip()
                 if not port.isdigit():
                     raise StartupFailed("The JVM with Kafka Connect's classes did not start.")
-                # Nothing is given back before the JVM ends: what Python collects then is gone.
+                # Python releases nothing before the JVM ends, and afterwards nothing exists.
                 parameters = GatewayParameters(port=int(port), enable_memory_management=False)
                 gateway = JavaGateway(gateway_parameters=parameters)
                 try:
@@ -102,7 +102,7 @@ class KafkaConnect:
         return known(*arguments)
 
     def map(self, entries: Mapping[str, object]) -> JavaObject:
-        """A `java.util.HashMap`, such as `configure` takes."""
+        """A `java.util.HashMap`, for `configure`."""
         made = self.gateway.jvm.java.util.HashMap()
         for name, entry in entries.items():
             made.put(name, entry)
@@ -121,7 +121,7 @@ class KafkaConnect:
         return self.call("pair", json.dumps(schema), json.dumps(value))
 
     def typed(self, pair: JavaObject) -> tuple[Json, Json]:
-        """Schema and value of a `SchemaAndValue`, as `typed` describes them: exact as to class."""
+        """Schema and value of a `SchemaAndValue`, as `typed` describes them: exact classes."""
         schema, value = json.loads(self.call("pairText", pair))
         return schema, value
 
@@ -134,8 +134,8 @@ class KafkaConnect:
     def apply(
         self, class_name: str, config: Mapping[str, str | None], records: Sequence[Json]
     ) -> list[Json] | Json:
-        """For each record the record it becomes, None when it is dropped, true or false from a
-        predicate, or `{"thrown": [class, message]}`; `{"refused": …}` when the configuration is.
+        """Per record, the resulting record, None if it is dropped, true or false from a predicate,
+        or `{"thrown": [class, message]}`; `{"refused": …}` if the configuration is.
         """
         found = self.call("apply", class_name, json.dumps(config), json.dumps(records))
         return json.loads(found)
@@ -148,7 +148,7 @@ class KafkaConnect:
 
 
 def thrown(error: Any) -> tuple[str, str | None]:
-    """Class and message of the Java exception that a Py4JJavaError brings."""
+    """Class and message of a Py4JJavaError's Java exception."""
     cause = error.java_exception
     return cause.getClass().getName(), cause.getMessage()
 
@@ -159,7 +159,7 @@ def _compiled(gateway: JavaGateway) -> JavaObject:
         compiler.cook(_BRIDGE.read_text())
     except Py4JJavaError as error:
         raise StartupFailed(f"{_BRIDGE.name} does not compile: {thrown(error)[1]}") from None
-    # Only objects have methods for py4j to call here; the class is not where it would look it up.
+    # py4j can call only objects here; the class is not where it would look it up.
     loaded = compiler.getClassLoader().loadClass("penstock.Bridge")
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
     kinds = gateway.new_array(gateway.jvm.java.lang.Class, 0)

@@ -1,4 +1,4 @@
-"""The two workers that are compared, as processes, and how they are asked."""
+"""The two workers that are compared, as processes, and requests to them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Runtime:
     folder: Path
 
     def ask(self, ask: Ask) -> Reply:
-        """The answer, in placeholders; repeated while the group settles or until `ask.until`."""
+        """The answer, in placeholders; retried while the group settles or until `ask.until`."""
         deadline = monotonic() + STEP_S
         while True:
             reply = self._once(ask)
@@ -81,7 +81,7 @@ class Runtime:
         )
 
     def placed(self, text: str) -> str:
-        """The text with everything that is this worker's alone put back to placeholders."""
+        """The text, with placeholders for everything specific to this worker."""
         return (
             text.replace(f"127.0.0.1:{self.port}", "@address@")
             .replace(str(self.folder), "@dir@")
@@ -91,7 +91,7 @@ class Runtime:
 
 @contextlib.contextmanager
 def reference(bootstrap: str, folder: Path) -> Iterator[Runtime]:
-    """Kafka Connect itself, in a JVM as small as it can be."""
+    """Kafka Connect itself, in a JVM as small as possible."""
     runtime = Runtime("parityreference", free_port(), folder)
     small = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     worker = reference_worker(_home(runtime), _settings(runtime, bootstrap), options=small)

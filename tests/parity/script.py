@@ -1,7 +1,7 @@
-"""The requests that both runtimes are asked, in order, as a table.
+"""The requests to both runtimes, in order, as a table.
 
 `@worker@` in a path or a body stands for a name that differs between the two (topics, groups),
-`@dir@` for the folder of the test; both are put back to these words before answers are compared.
+`@dir@` for the folder of the test; both are restored before answers are compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Body = str | bytes | dict[str, Any] | list[Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a worker answered, with everything that must differ put back to placeholders."""
+    """A worker's answer, with placeholders for everything that must differ."""
 
     status: int
     content_type: str | None
@@ -47,7 +47,7 @@ class Ask:
 
     @property
     def bytes(self) -> bytes | None:
-        """The body as it is sent, placeholders still in it."""
+        """The body as sent, still with placeholders."""
         match self.body:
             case None | bytes():
                 return self.body
@@ -113,7 +113,7 @@ def status(name: str, connector: str, *tasks: str) -> Ask:
 
 
 def gone(name: str) -> Ask:
-    """The status of a connector, once nobody knows it any more."""
+    """The status of a connector, once it is forgotten."""
     return Ask("GET", f"/connectors/{name}/status", until=lambda reply: reply.status == 404)
 
 
@@ -194,7 +194,7 @@ UNKNOWN: Final = [
     Ask("PUT", "/connectors/none/pause", "{}", "text/plain"),
     Ask("POST", "/connectors/none/tasks", "[]"),
 ]
-"""Everything a connector has, of one that does not exist."""
+"""All requests about a connector, for one that is missing."""
 
 REFUSED: Final = [
     raw(""),
@@ -303,7 +303,7 @@ REFUSED: Final = [
     gone("x"),
     get("/connectors"),
 ]
-"""Requests that are refused, but for one: a topic that is null only fails when it is used."""
+"""Requests that are refused, except one: a null topic fails only when it is used."""
 
 CREATED: Final = [
     create("one", source()),
@@ -572,7 +572,7 @@ OFFSETS: Final = [
     delete("off-source"),
     delete(_SINK),
 ]
-"""How far connectors have got, read and changed."""
+"""Connector offsets, read and changed."""
 
 ADMIN: Final = [
     Ask("PUT", "/connectors/none/topics/reset"),
@@ -642,7 +642,7 @@ DELETED: Final = [
     gone("one"),
     get("/connectors"),
 ]
-"""Everything is taken away again."""
+"""Everything is deleted again."""
 
 _FOLLOWED: Final = {"file": "@dir@/@worker@-in", "topic": "@worker@-stored", "batch.size": "1"}
 
@@ -742,7 +742,7 @@ VERSIONS: Final = [
         )
     ),
 ]
-"""Versions of plugins that are asked for, there or not (KIP-891)."""
+"""Requested plugin versions, existing or not (KIP-891)."""
 
 SCRIPT: Final = [
     *SERVER,

@@ -1,7 +1,7 @@
 """Kafka Connect's converters, `Values` and projector against the answers kept in `tests/golden/`.
 
-The unit tests compare ours with those answers; here they are asked for anew, so that they stay what
-Kafka Connect says. After a change of the cases,
+The unit tests compare ours with those answers; these tests verify that Kafka Connect still gives
+them. After a change of the cases,
 
     python -m tests.parity.test_converters
 
@@ -37,7 +37,7 @@ FILES = {"converters": converter_cases, "headers": header_cases, "projections": 
 
 
 class Asked:
-    """Kafka Connect, asked case by case; it keeps the converters it has made."""
+    """Kafka Connect, queried case by case; keeps the converters it has made."""
 
     def __init__(self, connect: KafkaConnect) -> None:
         self.connect = connect
@@ -100,7 +100,7 @@ def uses(case: Case) -> list[str]:
 
 
 def answered(asked: Asked, cases: Iterable[Case]) -> Iterator[Case]:
-    """The cases with their answers; what JSON was written, the converter is asked to read too."""
+    """The cases with their answers; the converter also reads the JSON that it wrote."""
     for case in cases:
         answer = asked.answer(case, uses(case)[0])
         yield {**case, **answer}
@@ -141,7 +141,7 @@ def test_kafka_connect_treats_headers_as_it_treats_values(asked: Asked) -> None:
         assert asked.answer(case, "header") == asked.answer(case, "value"), case
 
 
-# Kafka Connect requires what its runtime always sets; ours need not be told.
+# Kafka Connect requires what its runtime always sets; ours do not need it.
 REQUIRED_THERE = {"converter.type"}
 
 
@@ -155,7 +155,7 @@ def test_settings_are_declared_as_there(asked: Asked, of: str) -> None:
         if name in REQUIRED_THERE:
             row["required"] = False
         if row["validator"] is None:
-            del row["validator"], ours[name]["validator"]  # ours may look more closely
+            del row["validator"], ours[name]["validator"]  # ours may be stricter
     assert ours == there
 
 

@@ -82,7 +82,7 @@ def test_whoever_leads_fences_for_the_other(
         wait_until(
             lambda n=name: topics.values(f"{cluster}-{n}") == [n.encode()], 60, f"{name} to arrive"
         )
-    for name in names:  # new task sets: every owner asks the leader once more
+    for name in names:  # new task sets: every owner asks the leader again
         changed = source(tmp_path / name, f"{cluster}-{name}", note="changed")
         answer = second.request("PUT", f"/connectors/{name}/config", changed)
         assert answer.status_code == 200, answer.text

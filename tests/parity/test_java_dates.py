@@ -1,6 +1,6 @@
 """Java's SimpleDateFormat still writes and reads as the golden file says.
 
-Run as a program, this writes the file anew: `python -m tests.parity.test_java_dates`.
+Run as a program, this rewrites the file: `python -m tests.parity.test_java_dates`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def answers(connect: KafkaConnect) -> Iterator[Json]:
             text = format.format(java.util.Date(ms))
             written.append([ms, text])
             for given in dict.fromkeys((text, spoiled(text, 1), spoiled(text, 2))):
-                format.setTimeZone(utc)  # names of zones that were read change it
+                format.setTimeZone(utc)  # parsed zone names change it
                 try:
                     read.append([given, format.parse(given).getTime()])
                 except Py4JJavaError:

@@ -90,7 +90,7 @@ FILLED: Final = {
 
 @dataclass(frozen=True)
 class Case:
-    """A configuration, and records; `ids`: whether they are the same each time."""
+    """A configuration, and records; `ids`: whether ids are the same each time."""
 
     name: str
     rows: Sequence[Row]
@@ -199,7 +199,7 @@ def load(worker: WorkerProcess, name: str, config: Mapping[str, str]) -> None:
 
 
 def contents(client: MongoClient[Any], database: str, case: Case) -> dict[str, list[str]]:
-    """The documents of a database as canonical JSON, members by name, by collections."""
+    """The documents of a database by collection: canonical JSON with sorted members."""
     found = client.get_database(database, codec_options=OPTIONS)
     return {
         name: sorted(
@@ -211,8 +211,7 @@ def contents(client: MongoClient[Any], database: str, case: Case) -> dict[str, l
 
 
 def _sorted(document: dict[str, Any], ids: bool) -> dict[str, Any]:
-    """Members by name: a map without a schema has an order of Java's there. That of an `_id`
-    counts."""
+    """Sorted members: there, a schemaless map has Java's order. That of an `_id` counts."""
     return {name: document[name] for name in sorted(document) if ids or name != "_id"}
 
 
@@ -267,7 +266,7 @@ def outcomes(
                 for case in CASES
             )
 
-        with contextlib.suppress(TimeoutError):  # the comparison tells which it is
+        with contextlib.suppress(TimeoutError):  # the comparison shows which
             wait_until(done, WAIT_S, "both to commit everything")
         yield {
             who: {case.name: contents(client, f"{who}-{case.name}", case) for case in CASES}

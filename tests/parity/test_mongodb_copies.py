@@ -1,5 +1,5 @@
 """MongoDB's own source in Kafka Connect, and ours: what `copy_existing` makes of a collection, byte
-by byte. The documents are on two servers, for neither takes both."""
+by byte. The documents are on two servers: neither suits both."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def theirs(
 def _read(topics: Topics, case: str) -> list[Record]:
     topic = topic_of(case)
     count = 1 if case == "pipeline" else len(DOCUMENTS)
-    with contextlib.suppress(TimeoutError):  # the comparison tells which it is
+    with contextlib.suppress(TimeoutError):  # the comparison shows which
         wait_until(lambda: topics.count(topic) >= count, WAIT_S, f"the documents of {case}")
     found = [(topic, each.key, each.value) for each in topics.read(topic)]
     return sorted(found, key=repr)
@@ -149,8 +149,8 @@ def _read(topics: Topics, case: str) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
-    """A server that the source can open a change stream on: mongo-java-server tells pymongo no time
-    to begin at."""
+    """A server that the source can open a change stream on: mongo-java-server gives pymongo no
+    start time."""
     port = free_port()
     process = subprocess.Popen([sys.executable, str(WIRE), str(port)])
     uri = f"mongodb://127.0.0.1:{port}/?replicaSet=rs"
@@ -197,7 +197,7 @@ def test_a_copy_has_the_same_records(theirs: dict[str, list[Record]], uri: str, 
 
 
 def texts(records: Sequence[Record]) -> list[tuple[str, object, object]]:
-    """Kafka's JsonConverter escapes some characters and writes numbers otherwise: what it writes is
+    """Kafka's JsonConverter escapes some characters and writes numbers differently: its output is
     compared as JSON. Everything else is compared byte by byte."""
     return [(topic, _text(key), _text(value)) for topic, key, value in records]
 

@@ -1,7 +1,7 @@
 """The same requests to Kafka Connect 4.2.0 and to penstock: same answers, same bytes stored.
 
-What may differ is a row of `ACCEPTED`, with its reason. A row that no request needs any more fails
-`test_every_accepted_difference_is_still_there`, so that it goes.
+Accepted differences are rows of `ACCEPTED`, with their reasons. A row that no request needs any
+more fails `test_every_accepted_difference_is_still_there`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Start = Callable[[str, Path], AbstractContextManager[Runtime]]
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A difference that is meant: for which requests, what must be equal all the same, and why."""
+    """An intended difference: for which requests, what must still be equal, and why."""
 
     name: str
     reason: str
@@ -39,7 +39,7 @@ class Accepted:
 
 
 def _same_shape(theirs: Reply, mine: Reply) -> bool:
-    """Status, type and error code; the text is there but is another one."""
+    """Same status, type and error code; a text exists, but may differ."""
     return (
         (theirs.status, theirs.content_type) == (mine.status, mine.content_type)
         and theirs.json()["error_code"] == mine.json()["error_code"]
@@ -57,7 +57,7 @@ def _same_names(theirs: Reply, mine: Reply) -> bool:
 
 
 def _same_infos(theirs: Reply, mine: Reply) -> bool:
-    """Equal but for documentation, converters and transforms of others, and definitions of client
+    """Equal except for documentation, others' converters and transforms, and definitions of client
     settings."""
     left, right = theirs.json(), mine.json()
     for info in left["configs"] + right["configs"]:
@@ -80,7 +80,7 @@ _ERRORS: Final = re.compile(r"the following (\d+) error")
 
 
 def _same_but_file(theirs: Reply, mine: Reply) -> bool:
-    """Equal but for one error more: that of `file`."""
+    """Equal but for an extra error: that of `file`."""
     said = mine.json()
     if mine.status == theirs.status == 400:
         lines = said["message"].split("\n")
@@ -186,7 +186,7 @@ _OURS_ALONE: Final = re.compile(
     rf"PluginDesc\{{klass=class {_NOT_KAFKAS}[^}}]*\}}, "  # in messages
     rf'|\{{"class":"{_NOT_KAFKAS}[^}}]*\}},'  # in lists
 )
-"""Connectors that are not among Kafka's own, as penstock tells that it has them."""
+"""Connectors other than Kafka's own, as penstock lists them."""
 
 
 def _ordered(value: object) -> str:
@@ -197,8 +197,8 @@ def _normalised(reply: Reply) -> tuple[object, ...]:
     """What is compared; members of objects in their order."""
     body = reply.body
     if "Failed to find any class" in body:
-        # Their message is wrapped from the second time on that a class is not found, and tells
-        # where plugins lie.
+        # Their message is wrapped from the second time on that a class is not found, and has plugin
+        # paths.
         body = _LOCATION.sub("location='@'", body.replace(_WRAPPED, _WRAPPED.split(": ")[1]))
     body = _CHANGED.sub('"last_modified":0', _OURS_ALONE.sub("", body))
     is_json = body and reply.content_type == "application/json"
@@ -237,7 +237,7 @@ def _play(runtime: Runtime, topics: Topics) -> Transcript:
 def both(
     broker: Broker, topics: Topics, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Transcript, Transcript]:
-    """What the two answered, played side by side."""
+    """What both answered, side by side."""
     folder = tmp_path_factory.mktemp("parity")
 
     def play(start: Start) -> Transcript:
@@ -331,7 +331,7 @@ _SEEN: Final = re.compile(r'"discoverTimestamp":\d+')
 
 
 def _reported(rows: list[tuple[str, str | None]], *states: str) -> set[tuple[str, str | None]]:
-    """The distinct records in these states, of the connectors whose storing is compared."""
+    """The distinct records in these states, of the compared connectors."""
     return {
         (
             key,

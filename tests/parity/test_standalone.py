@@ -133,8 +133,8 @@ MEANT: Final = {
     "POST /connectors/none/tasks/0/restart": "Connector none not found",
     "PUT /connectors/none/stop": "Unknown connector none",
 }
-"""What we answer with 404 and Kafka Connect with 500: it finds out that there is no such connector,
-goes on all the same, and stumbles over what is not there."""
+"""What we answer with 404 and Kafka Connect with 500: it notices that the connector is missing,
+continues anyway, and fails on the missing parts."""
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +173,8 @@ def test_both_answer_alike(number: int, answers: list[tuple[Ask, Reply, Reply]])
 
 
 def _comparable(reply: Reply) -> object:
-    """The answer, without the order of members, without which plugins are installed where, and
-    without the class that stands before that message every other time (kafka-connect.md §19)."""
+    """The answer, without the order of members, the installed plugins, and the class name that
+    precedes that message every other time (kafka-connect.md §19)."""
     if not reply.body:
         return None
     text = re.sub(r'available connectors are: [^"]*', "", reply.body)

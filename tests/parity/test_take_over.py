@@ -1,6 +1,6 @@
-"""A cluster is taken over, and given back: Kafka Connect runs it, then penstock, then Kafka Connect
-again, by the same worker file on the same topics, each stopped in order before the next one starts.
-A file grows all the while. And a cluster in which both are at the same time.
+"""A cluster is taken over and handed back: Kafka Connect runs it, then penstock, then Kafka Connect
+again, with the same worker file on the same topics, each stopped cleanly before the next one
+starts. A file grows all the while. And a cluster with both at the same time.
 
 docs/migrating.md tells operators what is checked here.
 """
@@ -29,7 +29,7 @@ from penstock.testing.reference import ReferenceWorker, reference_worker
 from penstock.testing.topics import Cell, Stored, Topics
 from penstock.testing.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(1_500)  # half a minute each where the machine is quiet
+pytestmark = pytest.mark.timeout(1_500)  # half a minute each on an idle machine
 
 START_S: Final = 300.0
 ATTEMPTS: Final = 3
@@ -63,8 +63,8 @@ def append(file: Path, *lines: bytes) -> None:
 
 
 class GrowingFile:
-    """A file that gets a line every few milliseconds, and each line in two pieces: whenever
-    somebody looks, the last line may be torn."""
+    """A file that gets a line every few milliseconds, each in two pieces: at any time, the last
+    line may be torn."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -95,7 +95,7 @@ class GrowingFile:
 
 @dataclass(frozen=True)
 class Border:
-    """What stands in Kafka and in files while no worker runs."""
+    """The state in Kafka and in files while no worker runs."""
 
     position: int  # in the growing file, as stored
     sent: int  # lines of it in their topic
@@ -110,13 +110,13 @@ class Shift:
     """One runtime's time with the cluster."""
 
     runtime: str
-    opened: Any = None  # what REST told when all was running
+    opened: Any = None  # REST's report when all was running
     closed: Any = None  # … and just before the stop
     configs: list[Stored] = field(default_factory=list)  # written meanwhile
     statuses: list[Stored] = field(default_factory=list)
     keys: tuple[bytes | None, bytes | None] = (None, None)  # session keys before and after
-    probes: tuple[httpx.Response, ...] = ()  # signed with the key of before, and with nobody's
-    border: Border | None = None  # behind it
+    probes: tuple[httpx.Response, ...] = ()  # signed with the earlier key, and a wrong one
+    border: Border | None = None  # after it
 
     @property
     def after(self) -> Border:
@@ -125,7 +125,7 @@ class Shift:
 
 
 class Cluster:
-    """The cluster that changes hands: one worker at a time, always by the same file."""
+    """The cluster that changes hands: one worker at a time, all with the same file."""
 
     def __init__(self, name: str, folder: Path, bootstrap: str) -> None:
         self.name = name
@@ -175,8 +175,8 @@ class Cluster:
         )
 
     def told(self, worker: WorkerProcess) -> Any:
-        """Everything REST says about the connectors; a trace only that there is one, for it is
-        written in the runtime's language."""
+        """Everything REST reports about the connectors; of a trace, only its existence, because its
+        text differs."""
         found = worker.request("GET", "/connectors?expand=info&expand=status").json()
         for name, about in found.items():
             about["topics"] = worker.request("GET", f"/connectors/{name}/topics").json()
@@ -187,8 +187,8 @@ class Cluster:
         return found
 
     def probe(self, worker: WorkerProcess, key: SessionKey) -> httpx.Response:
-        """The answer to an internal request that changes nothing: tasks for a connector that is
-        stopped are refused, but only after the signature has been looked at."""
+        """The answer to an internal request that changes nothing: tasks for a stopped connector are
+        refused, but only after the signature check."""
         body = b'[{"a":"b"}]'
         headers = {**sign(body, key, "HmacSHA256"), "Content-Type": "application/json"}
         url = f"{worker.url}/connectors/stopped/tasks"
@@ -196,7 +196,7 @@ class Cluster:
 
 
 class ReferenceHung(Exception):
-    """Kafka Connect was killed, as it did not stop."""
+    """Kafka Connect did not stop, and was killed."""
 
 
 def key_of(stored: bytes | None) -> SessionKey:
@@ -207,7 +207,7 @@ def key_of(stored: bytes | None) -> SessionKey:
 
 @dataclass(frozen=True)
 class Story:
-    """The three shifts, and what there was in the end."""
+    """The three shifts, and the final state."""
 
     cluster: Cluster
     shifts: list[Shift]
@@ -216,9 +216,9 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Reference, penstock, reference; each moves lines and gets an order or two. Again from the
-    start if Kafka Connect hangs when it is to stop, which it does once in some dozens of runs: then
-    it is killed, and what it leaves is no measure."""
+    """Reference, penstock, reference; each moves lines and gets an order or two. Starts over if
+    Kafka Connect hangs while stopping, as it does once in some dozens of runs: then it is killed,
+    and its state proves nothing."""
     for attempt in range(1, ATTEMPTS + 1):
         name = f"taken-over-{attempt}"
         cluster = Cluster(name, tmp_path_factory.mktemp(name), broker.bootstrap)
@@ -228,7 +228,7 @@ def story(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 def tell(cluster: Cluster) -> Story:
-    """Raises ReferenceHung if Kafka Connect does not stop in order."""
+    """Raises ReferenceHung if Kafka Connect does not stop cleanly."""
     shifts: list[Shift] = []
     with contextlib.ExitStack() as stack:
         for worker in cluster.workers.values():
@@ -269,7 +269,7 @@ def run_shift(
     worker.await_rest(START_S, "/connectors")
     if before:
         expected = before[-1].closed
-        with contextlib.suppress(TimeoutError):  # what differs is for the tests to say
+        with contextlib.suppress(TimeoutError):  # the tests report differences
             wait_until(lambda: cluster.told(worker) == expected, START_S, "everything to go on")
         shift.opened = cluster.told(worker)
         right = key_of(old_key)
@@ -298,7 +298,7 @@ def run_shift(
 
 
 def set_up(cluster: Cluster, worker: WorkerProcess) -> None:
-    """Everything a cluster may hold: what runs, what rests, what fails, and what is gone."""
+    """Everything a cluster may hold: running, paused, failed and deleted connectors."""
 
     def create(name: str, config: dict[str, str], states: list[str]) -> None:
         worker.create(name, config)
@@ -347,11 +347,11 @@ SHAPE: Final = {
         for more, text in (("", _JSON), ("__schemas__enable", "false"))
     },
 }
-"""Records with keys and headers, made by transforms and converters of the connector's own."""
+"""Records with keys and headers, from the connector's own transforms and converters."""
 
 
 def change(cluster: Cluster, worker: WorkerProcess) -> None:
-    """One connector goes, one comes, and what was put away is fetched."""
+    """Deletes a connector, creates one, and resumes a stopped one."""
     delete(worker, "deleted-later")
     append(cluster.file("born"), b"first")
     worker.create("born", source(cluster.file("born"), cluster.topic("born")))
@@ -366,7 +366,7 @@ def change(cluster: Cluster, worker: WorkerProcess) -> None:
 
 
 def resume(cluster: Cluster, worker: WorkerProcess) -> None:
-    """What rests goes on."""
+    """Resumes what rests."""
     worker.request("PUT", "/connectors/at-rest/resume")
     worker.await_states("at-rest", STARTED)
     wait_until(lambda: cluster.topics.count(cluster.topic("at-rest")) == 2, 60, "what rested")
@@ -504,7 +504,7 @@ def test_what_runs_is_reported_in_the_same_bytes(story: Story) -> None:
 
 
 def test_group_generations_go_on(story: Story) -> None:
-    """Who has the lower one may not overwrite an UNASSIGNED or FAILED (kafka-connect.md §4.4)."""
+    """A lower one may not overwrite an UNASSIGNED or FAILED (kafka-connect.md §4.4)."""
     last = 0
     for shift in story.shifts:
         found = [
@@ -517,8 +517,8 @@ def test_group_generations_go_on(story: Story) -> None:
 
 
 def _alike(value: bytes | None) -> bytes:
-    """A status without what must differ: the group's generation, and the words of a trace. With
-    UNASSIGNED, Kafka Connect says the version or not, as its threads happen to run."""
+    """A status without what must differ: the group's generation, and a trace's text. With
+    UNASSIGNED, Kafka Connect reports the version or not, depending on timing."""
     text = re.sub(rb'"generation":\d+', b'"generation":0', value or b"")
     text = re.sub(rb'"discoverTimestamp":\d+', b'"discoverTimestamp":0', text)
     text = re.sub(rb'("state":"UNASSIGNED".*"version":)"4.2.0"', rb"\1null", text)
@@ -570,7 +570,7 @@ def start(
 
 
 class Together:
-    """The connectors of a cluster of two workers, and what has to have come of them."""
+    """The connectors of a cluster of two workers, and their expected results."""
 
     def __init__(self, cluster: str, folder: Path, topics: Topics) -> None:
         self.names = [f"lines-{number}" for number in range(6)]
@@ -590,7 +590,7 @@ class Together:
         return source(self.folder / f"{name}.txt", self.topic(name), **more)
 
     def move(self, line: bytes) -> None:
-        """One more line through everything; all that went before is there, once, too."""
+        """Moves a line through everything; expects all lines so far, once each."""
         self.sent.append(line)
         for name in self.names:
             append(self.folder / f"{name}.txt", line)
@@ -632,7 +632,7 @@ class Together:
 
 
 def ordered(worker: WorkerProcess, method: str, path: str, body: object = None) -> None:
-    """Has something done, asked again while the group settles."""
+    """Sends a request, and retries while the group settles."""
     answers: list[httpx.Response] = []
 
     def done() -> bool:
@@ -644,7 +644,7 @@ def ordered(worker: WorkerProcess, method: str, path: str, body: object = None) 
 
 
 def note_of(worker: WorkerProcess, connector: str) -> str | None:
-    """What the first task's configuration says under `note`; None also while the group settles."""
+    """The first task's setting `note`; None also while the group settles."""
     answer = worker.request("GET", f"/connectors/{connector}/tasks")
     tasks = answer.json() if answer.status_code == 200 else []
     return tasks[0]["config"].get("note") if tasks else None
@@ -701,7 +701,7 @@ def test_both_can_be_in_one_group_whoever_leads(
         ordered(worker, "PUT", f"/connectors/{name}/resume")
     work.await_running(both)
 
-    # Whoever goes, the other has everything; and whoever comes back gets a share.
+    # When one leaves, the other gets everything; on return, it gets a share.
     for leaving, staying in ((second, first), (first, second)):
         leaving.stop()
         work.await_running([staying])

@@ -1,6 +1,6 @@
 """Kafka Connect's own transformations still answer as the golden file says.
 
-Run as a program, this writes the file anew: `python -m tests.parity.test_transforms`.
+Run as a program, this rewrites the file: `python -m tests.parity.test_transforms`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLUGINS: Final = sorted({case.plugin for case in CASES})
 
 
 def answer(connect: KafkaConnect, case: Case) -> Json:
-    """What is asked and answered, as a line of the golden file has it; `"same"` is the record."""
+    """Case and answer, as in a line of the golden file; `"same"` is the record."""
     records = [RECORDS[name] for name in case.records]
     found = connect.apply(f"{PACKAGE}.{case.plugin}", case.config, records)
     asked = {"plugin": case.plugin, "config": case.config}

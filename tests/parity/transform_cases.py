@@ -1,5 +1,5 @@
-"""What is asked of Kafka Connect's transformations and predicates: configurations, and the records
-that each is applied to. The answers are in tests/golden/transforms.jsonl."""
+"""Cases for Kafka Connect's transformations and predicates: configurations, and the records that
+each is applied to. The answers are in tests/golden/transforms.jsonl.gz.gz."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Connect schemas, values and records as JSON that says of every value which Java class it has.
+"""Connect schemas, values and records as JSON that names the Java class of every value.
 
-It is what golden files hold and what goes to and from the JVM (`Bridge.java` is the other end):
+Golden files store it, and the JVM sends and receives it (`Bridge.java` is the other end):
 
     null, true, "text", [...]   null, Boolean, String, ArrayList
     5                           Long
@@ -16,9 +16,9 @@ It is what golden files hold and what goes to and from the JVM (`Bridge.java` is
     {"struct": …, "schema": …}  Struct of another schema
     {"class": "java.lang.X"}    any other object
 
-A schema is `"INT32"`, or `"INT32?"` when it is optional, or an object with `type` of that form and
-whatever else it has: `default name version doc parameters keys values fields`, the fields being
-pairs of a name and a schema. None is no schema.
+A schema is `"INT32"`, or `"INT32?"` if it is optional, or an object with a `type` of that form and
+its other attributes: `default name version doc parameters keys values fields`, fields are pairs of
+a name and a schema. None is no schema.
 """
 
 from __future__ import annotations
@@ -105,8 +105,7 @@ _ATTRIBUTES: Final = (
 
 
 def value_json(schema: Schema | None, value: Value) -> Json:
-    """The JSON of a value of the schema; one that is none of its values is written as if
-    schemaless."""
+    """The JSON of a value; one that does not match the schema is written as if schemaless."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -193,8 +192,8 @@ def _date_value(schema: Schema | None, ms: int) -> Value:
 
 
 def same(one: Value, other: Value) -> bool:
-    """Equality as Java's objects have it: 1 is not 1.0 nor true, NaN is NaN, 1.0 is not 1.00; a
-    null field is the same as one that is not there, so are the entries of maps in any order."""
+    """Equality as in Java: 1 is neither 1.0 nor true, NaN is NaN, 1.0 is not 1.00; a null field
+    equals a missing one, and the order of map entries does not matter."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

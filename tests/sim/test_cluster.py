@@ -1,4 +1,4 @@
-"""Many workers, one fake clock, a seed: what must hold whatever happens."""
+"""Many workers, one fake clock, a seed: what must always hold."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_worker_without_coordinator_runs_nothing_and_is_back_afterwards() -> N
 
 
 def test_a_short_loss_of_the_coordinator_within_the_session_is_recovered_from() -> None:
-    # The membership outlives it, so nobody but the worker itself begins another round.
+    # The membership outlives it, so only the worker itself starts a rebalance.
     sim = cluster(2, connectors=2)
     sim.cut("w2", 4_000)
     sim.advance(30_000)
@@ -273,7 +273,7 @@ def test_work_that_is_held_back_is_given_out_although_the_leaders_clock_is_set(m
 def test_a_worker_that_is_back_at_once_under_its_name_takes_part_as_itself() -> None:
     sim = cluster(3, connectors=3)
     name = other_than(sim, leader_of(sim))
-    for _ in range(3):  # the group still has its older selves
+    for _ in range(3):  # the group still has its old members
         sim.crash(name)
         sim.start(name)
         sim.advance(2_000)
@@ -332,8 +332,8 @@ def test_requests_between_workers_may_be_lost_or_late() -> None:
 
 
 def test_half_of_a_task_set_is_completed_before_compaction_makes_holes_of_it() -> None:
-    # The leader died between a set and its commit. Those who have read everything still have the
-    # older set; for whoever starts after compaction its commit lacks what has been written anew.
+    # The leader died between a set and its commit. Workers that read everything still have the
+    # older set; for those started after compaction, its commit lacks the rewritten records.
     sim = cluster(2, connectors=2)
     half = sim.planned("c1")[:2]
     sim.write_config(*(encode_config(TaskConfig(TaskId("c1", n), t)) for n, t in enumerate(half)))
@@ -342,7 +342,7 @@ def test_half_of_a_task_set_is_completed_before_compaction_makes_holes_of_it() -
     assert sim.ask("w1", e.PutConfig("c2", config("c2", 1, 3))) == e.Done()
     sim.run_until(sim.balanced)
     sim.compact(1.0)
-    for name in ("w3", "w4", "w5"):  # four tasks on five workers: some are of these
+    for name in ("w3", "w4", "w5"):  # four tasks on five workers: some run on these
         sim.start(name)
     sim.run_until(sim.balanced, 120_000)
 
@@ -360,7 +360,7 @@ def test_a_task_that_runs_is_shown_so_whatever_was_said_too_late() -> None:
 
 
 def test_a_task_that_is_gone_is_not_shown_again_by_compaction() -> None:
-    # A status that was written while its connector was being forgotten.
+    # A status written while its connector was being deleted.
     sim = cluster(2, connectors=1)
     late = Status(State.RUNNING, "gone:8083", 1)
     sim.write_status(encode_status(TaskStatus(TaskId("c1", 7), late)))
@@ -378,7 +378,7 @@ def generation(sim: Sim, connector: str = "c1") -> int:
 
 
 def reconfigured(sim: Sim, name: str, tasks: int, version: int = 3) -> None:
-    """The connector has another task set, and everything that can be is at rest with it."""
+    """Waits until the connector has a new task set, and its fencing is done."""
     before = generation(sim)
     sim.request(name, e.PutConfig("c1", config("c1", tasks, version)))
     sim.run_until(lambda: generation(sim) > before)
@@ -401,7 +401,7 @@ def test_a_zombies_transaction_is_refused_once_its_successor_has_begun() -> None
     sim.advance(80_000)  # expelled, and the delay is over: others have begun
     assert sum(len(worker.live) for worker in sim.workers.values() if worker.name != name) == 3
     fenced = sim.transactions.fenced
-    sim.advance(15_000)  # it goes on, and tries to commit what it had
+    sim.advance(15_000)  # it resumes, and tries to commit what it had
     assert sim.transactions.fenced - fenced == len(lost) > 0
     sim.run_until(sim.balanced)
 
@@ -416,7 +416,7 @@ def test_tasks_of_a_larger_set_are_fenced_although_no_successor_takes_their_ids(
     sim.advance(30_000)
     assert sim.cluster().fencing_count("c1") == 1
     assert all(sim.transactions.epochs[str(task)] > epoch for task, epoch in epochs.items())
-    sim.advance(60_000)  # the hanging worker is back; whatever it commits would be noticed
+    sim.advance(60_000)  # the hung worker is back; any commit of it would be noticed
     sim.run_until(sim.balanced)
 
 
@@ -441,7 +441,7 @@ def test_a_round_whose_leader_is_gone_is_done_again_by_the_next(stage: Stage, di
     assert leader_of(sim) != old or not dies
     assert sim.cluster().pending_fencing == frozenset()
     sim.advance(60_000)
-    for worker in list(sim.workers.values()):  # a late round of the old leader may have hit some
+    for worker in list(sim.workers.values()):  # the old leader's late round may have fenced some
         for task, run in worker.state.running.tasks.items():
             if run.phase is Phase.FAILED:
                 sim.request(worker.name, e.RestartTask(task))

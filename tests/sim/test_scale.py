@@ -1,4 +1,4 @@
-"""What a cluster costs stays in proportion to what it runs."""
+"""A cluster's cost stays proportional to what it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORKERS, CONNECTORS = (50, 1_000) if "PENSTOCK_SOAK_S" in os.environ else (20, 3
 
 
 def settled(workers: int, connectors: int) -> Sim:
-    """A cluster at rest, all of whose connectors were asked for at once."""
+    """A cluster at rest; all connectors were created at once."""
     sim = Sim(0)
     for number in range(1, workers + 1):
         sim.start(f"w{number}")
@@ -60,7 +60,7 @@ def configured(tasks: int) -> Work:
 
 
 def members(work: Work, count: int = 10) -> dict[str, MemberMetadata]:
-    """Members that run this work, all in balance but for the last one, which has come just now."""
+    """Members that run this work, balanced except for the last one, which has just joined."""
     held = [
         Work(work.connectors[number :: count - 1], work.tasks[number :: count - 1])
         for number in range(count - 1)
@@ -107,8 +107,7 @@ def after_a_loss(tasks: int) -> Callable[[], object]:
 
 
 def duration(act: Callable[[], object]) -> float:
-    """The best of several, in seconds of CPU, without the collector's rounds through all objects
-    there are."""
+    """The best of several runs, in CPU seconds, without garbage collections."""
     took = []
     gc.disable()
     try:
@@ -126,4 +125,4 @@ def test_four_times_the_tasks_take_about_four_times_as_long_to_share_out(
     case: Callable[[int], Callable[[], object]],
 ) -> None:
     small, large = duration(case(20_000)), duration(case(80_000))
-    assert large / small < 12  # quadratic would be 16, and more with what no cache holds
+    assert large / small < 12  # quadratic would be 16, and more with cache misses

@@ -1,8 +1,8 @@
-"""A cluster whose group or topics are also used by somebody who is not of it.
+"""A cluster whose group or topics are also used by outsiders.
 
 Workers of another cluster with the same `group.id`, programs that join a group of type `connect`
-with bytes of their own, records that nobody should have written: none of it ends a worker, what
-runs goes on, and everything is as configured once the stranger is gone.
+with their own bytes, records that should never have been written: none of it ends a worker, running
+tasks continue, and everything is as configured once the stranger is gone.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ AGAIN_MS = 300
 
 
 class Stranger:
-    """A member that is no worker of ours: brings its own metadata and, as leader, its own shares.
+    """A member that is not our worker: sends its own metadata and, as leader, its own shares.
 
-    It never asks for a round by itself, so the cluster's own rounds are all there are.
+    It never requests a rebalance, so all rebalances are the cluster's own.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Stranger:
             self._sim.coordinator.heartbeat(self, self._member, self._generation, self._sim.now)
         self._sim.at(HEARTBEAT_MS, self._beat)
 
-    # What a coordinator tells it.
+    # The coordinator's responses.
 
     def unknown_member(self) -> None:
         self._member = ""
@@ -101,7 +101,7 @@ def cluster(workers: int, connectors: int = 3) -> Sim:
 
 
 def running(sim: Sim) -> dict[TaskId, int]:
-    """Every task that runs, and which start of it this is."""
+    """Every running task, and the number of its start."""
     return {task: live.run for w in sim.workers.values() for task, live in w.live.items()}
 
 
@@ -119,7 +119,7 @@ MALFORMED = {
     "a negative version": b"\xff\xff\x00\x00",
     "cut off in the url": encode_metadata(MemberMetadata(URL, 5), 2)[:9],
     "cut off in the offset": encode_metadata(MemberMetadata(URL, 5), 2)[:-7],
-    "a url that is no text": b"\x00\x02\x00\x01\xff" + bytes(12),
+    "a url that is not a string": b"\x00\x02\x00\x01\xff" + bytes(12),
     "an allocation of garbage": encode_metadata(MemberMetadata(URL, 5), 2)[:-4] + b"\0\0\0\2ab",
     "an allocation cut off": allocation("c1")[:-3],
 }
@@ -143,7 +143,7 @@ def test_a_leader_that_is_told_garbage_goes_on_and_so_does_what_runs(metadata: b
     sim.advance(60_000)
     assert set(sim.workers) == {"w1", "w2", "w3"}
     assert running(sim) == before
-    assert 0 < stranger.rounds < 600  # tried again, but not as fast as it goes
+    assert 0 < stranger.rounds < 600  # retried, but not in a busy loop
     stranger.leave()
     sim.run_until(sim.balanced, 60_000)
     assert running(sim) == before
@@ -170,8 +170,8 @@ def test_a_follower_of_another_kind_does_not_keep_the_cluster_from_its_rounds(
 def test_a_follower_that_has_read_another_topic_keeps_work_from_moving_but_not_from_running(
     offset: int,
 ) -> None:
-    # kafka-connect.md §5.3: nobody starts work at a config offset that the others have not read,
-    # and here they never do. Java workers rejoin again and again too, until the stranger is gone.
+    # kafka-connect.md §5.3: no member starts work at a config offset that others have not read, and
+    # here they never do. Java workers keep rejoining too, until the stranger is gone.
     sim = cluster(3)
     before = running(sim)
     stranger = Stranger(sim, encode_metadata(MemberMetadata(URL, offset), 2))
@@ -185,8 +185,8 @@ def test_a_follower_that_has_read_another_topic_keeps_work_from_moving_but_not_f
 
 
 def test_a_follower_that_says_it_runs_our_work_does_not_make_it_run_twice() -> None:
-    # Told that it runs in two places, the leader has it stopped in both; it cannot make a stranger
-    # obey. `Broken` would say if a second worker of ours began meanwhile.
+    # As it seems to run in two places, the leader revokes it in both; it cannot make a stranger
+    # obey. `Broken` is raised if a second worker of ours starts it.
     sim = cluster(3)
     stranger = Stranger(sim, allocation("c1", TaskId("c1", 0), offset=sim.configs.offset))
     sim.advance(60_000)
@@ -220,7 +220,7 @@ MALFORMED_SHARES = {
 
 
 def led_by_a_stranger(data: bytes) -> tuple[Sim, Stranger]:
-    """Two workers that join a group which a stranger leads already."""
+    """Two workers that join a group already led by a stranger."""
     sim = Sim(0)
     stranger = Stranger(sim, encode_metadata(MemberMetadata(URL, 0), 2), lambda member: data)
     sim.advance(1_000)

@@ -1,4 +1,4 @@
-"""One Spark session for all slots, and tasks that are started from plans made by hand."""
+"""One Spark session for all slots, and tasks started from hand-made plans."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Flow:
     def __init__(self, session: Session, bootstrap: str) -> None:
         self.stored: list[Offsets] = []
         self.forgotten: list[Offsets] = []
-        self.transactions: list[Offsets] = []  # the offsets of those that are committed
+        self.transactions: list[Offsets] = []  # the offsets of committed ones
         self.ended: list[TaskEnded] = []
         self.reports: list[TaskProgress] = []
         self.commits: list[Committed] = []
@@ -180,8 +180,8 @@ class Flow:
         )
 
     def start(self, plan: FlowPlan, stored: Offsets = ()) -> TaskId:
-        """Starts a task; one that fails before it runs has ended as those have that fail later.
-        A source task that is moved goes on after what was stored meanwhile."""
+        """Starts a task; one that fails before it runs ends like those that fail later. A source
+        task that is moved resumes after the offsets stored meanwhile."""
         self._started.append(plan.task)
         self._offsets[plan.task] = {}
         self._keep(plan.task, stored)
@@ -209,7 +209,7 @@ class Flow:
         return sum(report.done for report in self.reports if report.task == task)
 
     def await_done(self, task: TaskId, records: int) -> None:
-        """Waits until the task has reported so many records, or more."""
+        """Waits until the task has reported this many records or more."""
 
         def reached() -> bool:
             assert not self.ended, self.ended[0].trace.text

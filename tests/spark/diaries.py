@@ -29,7 +29,7 @@ FOLDER = Key("folder", STRING, importance=HIGH, doc="Where the diary is.")
 
 
 class DiaryWriter(SinkWriter):
-    """Notes every call. Tests override what they are about."""
+    """Notes every call. Tests override what they test."""
 
     def __init__(self, folder: Path, context: SinkContext) -> None:
         self.folder = folder
@@ -79,7 +79,7 @@ class Diary(SinkConnector):
 
 
 def keeper(writer: type[DiaryWriter], folder: Path) -> dict[str, Any]:
-    """What the plan of a sink task with such a writer says of its connector."""
+    """The connector part of a sink task's plan, with this writer."""
     folder.mkdir(exist_ok=True)
     connector = type("Diary", (Diary,), {"writer": writer})
     return {"connector": connector, "config": Diary.plugin.config.parse({"folder": str(folder)})}
@@ -94,7 +94,7 @@ def calls(folder: Path, *kinds: str) -> list[list[Any]]:
 
 
 def batches(folder: Path) -> list[list[Any]]:
-    """What each `write` was given, as partition, offset and value."""
+    """The records of each `write`: partition, offset and value."""
     return [rows for _, rows in calls(folder, "write")]
 
 

@@ -1,4 +1,4 @@
-"""A source that does, poll by poll, what its configuration says, and notes how it is called."""
+"""A source whose polls are scripted by its configuration; it notes its calls."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ PARTITION = {"of": "steps"}
 
 
 class Steps(SourceConnector):
-    """Gives what `steps` say, in order, and goes on after the step that is stored.
+    """Returns what `steps` say, in order, and resumes after the stored step.
 
-    A step has `values`; `stored`, whether it has an offset (it has one by default); the name of a
-    `transaction`; `parts`, each the values of one, with commas; and `gate`, a file that has to be
-    there first, or else `away` says that the system is.
+    A step has `values`; `stored`, whether it has an offset (true by default); the name of a
+    `transaction`; `parts`, each with values and commas; and `gate`, a file that must exist first:
+    until then, with `away`, the system is unavailable.
     """
 
     plugin = Plugin("test.Steps", "1", ConfigDef(TOPIC, FOLDER, STEPS), task_class="test.StepsTask")
@@ -101,8 +101,7 @@ class StepReader(SourceReader):
         )
 
     def read(self, part: str) -> Iterator[Records]:
-        """A gate may be in it, where it waits until it is to stop or there is such a file; `!`
-        fails."""
+        """At a gate, it waits until such a file exists or the task stops; `!` fails."""
         self.note("part", part, os.getpid())
         for value in part.split(","):
             if value == "!":
@@ -131,7 +130,7 @@ def step(offsets: Offsets) -> Any:
 
 
 def following(topic: str, folder: Path, *steps: Mapping[str, Any]) -> dict[str, Any]:
-    """What the plan of a task that follows these steps says of its connector."""
+    """The connector part of a task's plan, with these steps."""
     folder.mkdir(exist_ok=True)
     props = {"topic": topic, "folder": str(folder), "steps": orjson.dumps(steps).decode()}
     return {"connector": Steps, "config": Steps.plugin.config.parse(props)}

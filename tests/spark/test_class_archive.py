@@ -28,12 +28,12 @@ session.stop()
 
 @pytest.fixture(scope="module")
 def archive() -> Path:
-    """The one that all tests use, which `make test` has made."""
+    """The archive that all tests use, made by `make test`."""
     return archiving.make(print)
 
 
 def loaded(folder: Path, home: Path) -> str:
-    """What the JVM of a new session says of where its classes are from."""
+    """The class loading log of a new session's JVM."""
     log = folder / "classes.log"
     env = {
         **os.environ,

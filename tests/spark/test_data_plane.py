@@ -53,8 +53,7 @@ NOTHING = ConfigDef().parse({})
 
 
 class Journal(SinkConnector):
-    """Writes what it gets as JSON; refuses records `poison`, and is not there at first if there is
-    a file `away`."""
+    """Writes records as JSON; rejects `poison`, and is unavailable while a file `away` exists."""
 
     plugin = Plugin("test.Journal", "1", ConfigDef(FOLDER), task_class="test.JournalTask")
 
@@ -89,7 +88,7 @@ def journal(folder: Path) -> list[Any]:
 
 
 class Rename(Transform):
-    """Sends values to the topic they name; drops `drop`, fails for `fail`."""
+    """Appends `!` to values; drops `drop`, fails for `fail`."""
 
     plugin = Plugin("test.Rename", "1", ConfigDef())
 
@@ -260,7 +259,7 @@ def test_a_stop_leaves_the_rest_of_a_large_batch_for_another_time(
 
 
 class Words(SourceConnector):
-    """Sends the numbers 0 to 8 in words, three per poll, with all a record can have."""
+    """Sends the numbers 0 to 8 as words, three per poll, with all parts of a record."""
 
     plugin = Plugin("test.Words", "1", ConfigDef(TOPIC), task_class="test.WordsTask")
 
@@ -303,7 +302,7 @@ def word(number: int) -> str:
 
 
 class Second(Words):
-    """The same; the second transaction is thrown away."""
+    """The same; the second transaction is aborted."""
 
     plugin = Plugin("test.Second", "1", ConfigDef(TOPIC))
 
@@ -335,7 +334,7 @@ def test_a_source_record_has_its_partition_timestamp_key_and_headers(
 def test_failed_records_of_a_source_go_to_a_dead_letter_topic_too(
     flow: Any, topics: Topics, broker: Broker, unique: Callable[[str], str]
 ) -> None:
-    # A letter has the time of its record, which is long past: Kafka would delete it any moment.
+    # A letter has its record's timestamp, which is long past: Kafka might delete it.
     topic = topics.create(unique("words"), 2, retention_ms="-1")
     dead = topics.create(unique("dead"), retention_ms="-1")
     tolerance = Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead))
@@ -551,7 +550,7 @@ def test_a_commit_that_is_requested_ends_the_interval(
 def test_another_start_of_a_task_fences_the_one_before(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """As where a worker that is cut off still runs what another one has been assigned."""
+    """As when a disconnected worker still runs what another one has been assigned."""
     polls = [{"values": ["a"]}, {"values": ["b"], "gate": "second"}]
     plan, topic, _ = transactional(flow, topics, unique, Boundary.POLL, tmp_path, *polls)
     flow.await_done(flow.start(plan), 1)

@@ -1,4 +1,4 @@
-"""Files for Spark, and of Spark."""
+"""Files for and from Spark."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def read(folder: Path, name: str, **options: Any) -> tuple[list[Value], Schema |
 
 
 def plain(row: Any) -> Any:
-    """A row of Spark as a value of Connect."""
+    """A Spark row as a Connect value."""
     value = row.asDict(recursive=True)
     value["data"] = bytes(value["data"])
     value["at"] = value["at"].astimezone(UTC)
@@ -144,7 +144,7 @@ def test_spark_reads_files_of_columns(session: Session, tmp_path: Path, format: 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
 def test_java_reads_avro(session: Session, tmp_path: Path, codec: str) -> None:
-    """By the library that Spark reads Avro with, of which only a package of its own is missing."""
+    """With the library that Spark's Avro package uses; only that package is missing."""
     path = write(tmp_path, Avro(codec), ROW, [FULL, EMPTY])
     jvm = session.get()._jvm
     assert jvm is not None

@@ -1,4 +1,4 @@
-"""What a sink is given of its topics: every record of Kafka's, byte for byte, in chunks."""
+"""What a sink receives from its topics: every record, byte for byte, in chunks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Read = Callable[..., list["Row"]]
 
 
 class Dump(DiaryWriter):
-    """Writes all of every record, bytes in hexadecimal."""
+    """Writes each record in full, bytes in hexadecimal."""
 
     def write(self, records: Records, failed: Failed) -> None:
         lines = []
@@ -58,7 +58,7 @@ def hexadecimal(cell: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Row:
-    """A record as a writer was given it, in a batch of so many."""
+    """A record as a writer received it, and its batch size."""
 
     topic: str
     partition: int
@@ -92,7 +92,7 @@ def cell(text: str | None) -> Cell:
 
 @pytest.fixture
 def read(flow: Flow, converters: Any, unique: Callable[[str], str], tmp_path: Path) -> Read:
-    """Has a sink read so many records of a topic; returns what it was given when it has stopped."""
+    """Has a sink read this many records of a topic and stop; returns what it received."""
 
     def read(topic: str, records: int, *, name: str | None = None, **consumer: str) -> list[Row]:
         folder, raw = tmp_path / unique("dump"), converters(ByteArrayConverter)
@@ -159,8 +159,8 @@ def test_compressed_records_arrive(read: Read, broker: Broker, topic: str, codec
 
 
 def test_what_values_begin_with_goes_along_once(read: Read, broker: Broker, topic: str) -> None:
-    """Chunks of values that all begin alike, that begin with less of it, with something else, with
-    nothing more, and that are no values at all."""
+    """Chunks of values with a common prefix, with less of it, with another one, with nothing after
+    it, and chunks of nulls."""
     long, other = b"schema " * 20, b"another " * 20
     values: list[bytes | None] = [
         *(long + b"%d" % at for at in range(9_000)),
@@ -175,7 +175,7 @@ def test_what_values_begin_with_goes_along_once(read: Read, broker: Broker, topi
     rows = read(topic, len(values), max_partition_fetch_bytes=str(1 << 24))
     assert offsets(rows) == list(range(len(values)))
     assert [row.value for row in rows] == values
-    # Where they go on alike, chunks are as large as without; some thousand.
+    # With a common prefix, chunks are as large as without: some thousand.
     assert max(row.of for row in rows[:9_000]) == 4_000
 
 
@@ -224,7 +224,7 @@ def test_values_that_begin_alike_are_not_too_many(read: Read, topics: Topics, to
     topics.append(topic, [b"x" * 700_000] * 20, partition=0)
     rows = read(topic, 20, **LARGE)
     assert all(row.value == b"x" * 700_000 for row in rows)
-    assert max(row.of for row in rows) == 6  # four megabytes, were each there by itself
+    assert max(row.of for row in rows) == 6  # four megabytes, were each sent in full
 
 
 def test_a_chunk_has_some_thousand_records_or_a_megabyte(
@@ -251,7 +251,7 @@ def test_offsets_that_are_no_records_are_skipped(read: Read, broker: Broker, top
         else:
             producer.flush()
             producer.abort_transaction()
-    # Three records and the mark of their transaction's end, three times.
+    # Three records and their transaction's end marker, three times.
     committed = read(topic, 6, isolation_level="read_committed")
     assert [row.value for row in committed] == [b"a0", b"a1", b"a2", b"c0", b"c1", b"c2"]
     every = read(topic, 9)

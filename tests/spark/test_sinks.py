@@ -1,4 +1,4 @@
-"""Sink tasks on real slots: from a topic to a file, or to a target that is slow."""
+"""Sink tasks on real slots: from a topic to a file, or to a slow target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOLDER = Key("folder", STRING, importance=HIGH, doc="Where the gate and what pas
 
 
 class GatedSink(SinkConnector):
-    """Writes values in hexadecimal, but only once there is a file named `open`."""
+    """Writes values in hexadecimal, but only once a file `open` exists."""
 
     plugin = Plugin("test.GatedSink", "1", ConfigDef(FOLDER))
 
@@ -170,7 +170,7 @@ def test_a_task_that_is_stopped_while_it_joins_is_not_waited_for(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, name, file = topics.create(unique("lines")), unique("snk"), tmp_path / "out.txt"
-    # So that for some seconds the first does not hear that the group is shared out anew.
+    # So that the first learns of the rebalance only after some seconds.
     slowly = {"heartbeat.interval.ms": "8000"}
     flow.start(flow.sink(name, topic, file, task=0, consumer=slowly))
     wait_until(lambda: group(topics, name) == (STABLE, 1), 60, "the first to be there")
@@ -179,7 +179,7 @@ def test_a_task_that_is_stopped_while_it_joins_is_not_waited_for(
     began = time.monotonic()
     assert flow.stop(second)
     assert time.monotonic() - began < 5
-    # Far less than the second's session of 45 s: as soon as the first has heard.
+    # Far less than the second's session of 45 s: once the first knows.
     wait_until(lambda: group(topics, name) == (STABLE, 1), 15, "the group to go on")
 
 
@@ -206,7 +206,7 @@ def group(topics: Topics, sink: str) -> tuple[ConsumerGroupState, int]:
 
 
 def described(topics: Topics, sink: str) -> ConsumerGroupDescription:
-    """What Kafka knows of a sink's group, once there is one."""
+    """The description of a sink's group, once it exists."""
 
     def answer() -> ConsumerGroupDescription | None:
         [found] = topics.admin.describe_consumer_groups([f"connect-{sink}"]).values()
@@ -232,7 +232,7 @@ def test_tasks_that_start_together_write_every_record_once(
     both = [
         flow.sink(name, topic, file, task=task, regex=topic if regex else None) for task in range(2)
     ]
-    tasks = [flow.start(plan) for plan in both]  # the first is assigned everything, until it hears
+    tasks = [flow.start(plan) for plan in both]  # at first, one is assigned everything
     lines = sorted(f"{partition}-{at}" for partition in range(4) for at in range(5))
     wait_until(lambda: sum(map(flow.done, tasks)) >= 20, 60, "all records")
     assert sorted(content(file).split()) == lines
@@ -335,7 +335,7 @@ def test_json_is_read_with_and_without_schemas(
 def gated(
     flow: Any, topics: Topics, unique: Callable[[str], str], converters: Any, tmp_path: Path
 ) -> tuple[Any, str, str]:
-    """A task whose target has kept it waiting in the middle of a batch; its group and topic."""
+    """A task whose target blocks it in the middle of a batch; its group and topic."""
     topic, name = topics.create(unique("cells")), unique("snk")
     topics.append(topic, [b"\x00\xff", b"\x01"])
     config = GatedSink.plugin.config.parse({"folder": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""Tasks that share slots: none is held up, harmed or ended by what another one does."""
+"""Tasks that share slots: none is delayed, harmed or ended by another one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 Unique = Callable[[str], str]
 
 SOON_S = 1.0
-"""How long a record of a task that nothing is wrong with may take."""
+"""How long a record of a healthy task may take."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Neighbour:
-    """A task that nothing is wrong with."""
+    """A healthy task."""
 
     def __init__(self, flow: Flow, topics: Topics, unique: Unique, folder: Path) -> None:
         self._flow, self._topics = flow, topics
@@ -73,14 +73,14 @@ class Neighbour:
         self.expect(60)
 
     def expect(self, within_s: float = SOON_S) -> None:
-        """A new record is written within so much time, after all others, once each."""
+        """Expects a new record within this time, after all others, once each."""
         self._topics.append(self._topic, [str(self._appended).encode()])
         self._appended += 1
         wait_until(lambda: len(self.written) >= self._appended, within_s, "the neighbour's record")
         assert self.written == [str(number) for number in range(self._appended)]
 
     def expect_all(self, within_s: float) -> None:
-        """The same; records may be written once more after a slot has died."""
+        """The same; records may be written again after a slot has died."""
         self._topics.append(self._topic, [str(self._appended).encode()])
         self._appended += 1
         everything = [str(number) for number in range(self._appended)]
@@ -120,7 +120,7 @@ def is_gone(pid: int) -> bool:
 
 
 class Blocked(DiaryWriter):
-    """Waits in `write` until there is a file `open`."""
+    """Blocks `write` until a file `open` exists."""
 
     def write(self, records: Records, failed: Failed) -> None:
         (self.folder / "waiting").touch()
@@ -147,7 +147,7 @@ def test_a_write_that_blocks_holds_nobody_up(
 
 
 class Broken(DiaryWriter):
-    """Raises in the method that the folder's name says."""
+    """Raises in the method named by its folder."""
 
     def _raise_in(self, method: str) -> None:
         if self.folder.name == method:
@@ -208,7 +208,7 @@ FOLDER = diaries.FOLDER
 
 
 class Waits(SourceConnector):
-    """Waits in `poll` until it is to stop."""
+    """Waits in `poll` until it is stopped."""
 
     plugin = Plugin("test.Waits", "1", ConfigDef(FOLDER))
 
@@ -396,7 +396,7 @@ MEMORY_MB = 700
 
 
 class Hungry(DiaryWriter):
-    """Keeps more and more memory."""
+    """Keeps allocating memory."""
 
     def write(self, records: Records, failed: Failed) -> None:
         eaten = []
@@ -414,7 +414,7 @@ def resident_mb(pid: int) -> int:
 
 @pytest.fixture
 def memory_is_limited(flow: Flow) -> Iterator[list[int]]:
-    """Does what a kernel does that is out of memory; the processes that it has killed."""
+    """Acts like a kernel that is out of memory; returns the processes it has killed."""
     killed: list[int] = []
     over = threading.Event()
 
@@ -447,7 +447,7 @@ def test_a_task_that_eats_memory_until_its_process_is_killed_fails_and_the_other
     neighbour.expect_all(10)
     assert "Python worker exited unexpectedly" in flow.await_failure()
     assert [ended.task.connector for ended in flow.ended] == [name]
-    # Beside others, perhaps again where the worker did not know that it was at work, and alone.
+    # Beside others, perhaps again because the worker did not know it was busy, and alone.
     assert len(memory_is_limited) in (2, 3)
     neighbour.expect_all(SOON_S)
     assert topics.committed(f"connect-{name}", topic) == {}
@@ -573,7 +573,7 @@ def test_a_writer_that_takes_long_to_open_is_not_lost_sight_of(
     monkeypatch.setattr("penstock.flow.driver.tasks._OPEN_S", 0.5)
     topic, folder = topics.create(unique("lines")), tmp_path / then
     topics.append(topic, [b"a"])
-    flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))  # or it were alone on its slot
+    flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))  # so it shares its slot
     flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))
     began = time.monotonic()
     task = flow.start(flow.sink(unique("slow"), topic, **keeper(SlowToOpen, folder)))
@@ -656,7 +656,7 @@ def test_nothing_is_left_behind(
     flow.close()
     wait_until(alive(java_threads), 10, f"no consumer to be left of {java_threads()}")
     wait_until(alive(python_threads), 10, f"no thread to be left of {python_threads()}")
-    # Spark gives the same processes to the slots that follow.
+    # Spark reuses the processes for the slots that follow.
     flow = Flow(session, broker.bootstrap)
     for number in range(2):
         folder = tmp_path / f"looking-{number}"

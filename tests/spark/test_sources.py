@@ -41,7 +41,7 @@ CELLS = [b"\x00\xff", None, b""]
 
 
 class Cells(SourceConnector):
-    """Sends three values that are no text, once; the stored offset counts them."""
+    """Sends three non-text values, once; the stored offset counts them."""
 
     plugin = Plugin("test.Cells", "1", ConfigDef(TOPIC))
 
@@ -223,7 +223,7 @@ def test_a_topic_is_made_as_the_first_group_that_matches_says(
     topic, file = unique("made"), tmp_path / "in.txt"
     file.write_text("line\n")
     groups = (
-        TopicGroup(("made-.*",), ("made-.*",), 7, 1, {}),  # left out again
+        TopicGroup(("made-.*",), ("made-.*",), 7, 1, {}),  # excluded again
         TopicGroup(("made-.*",), (), 3, 1, {"retention.ms": "123456"}),
         TopicGroup((".*",), (), 5, 1, {}),
     )
@@ -260,7 +260,7 @@ def test_a_new_producer_does_not_wait_for_its_id(
         took_s.append(time.monotonic() - began)
         sending.close()
     assert topics.count(topic) == 5
-    assert min(took_s) < 0.4  # librdkafka looks again after half a second
+    assert min(took_s) < 0.4  # librdkafka retries after half a second
 
 
 def test_offsets_are_committed_to_the_reader_when_they_are_stored(

@@ -1,4 +1,4 @@
-"""What a sink's writer is called with, and what it may ask of the engine while it runs."""
+"""How a sink's writer is called, and what it may request of the engine while it runs."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_batch_has_no_more_records_than_the_writer_wants(
     flow.await_done(flow.start(flow.sink(unique("snk"), topic, **keeper(Threes, tmp_path))), 10)
     assert written(tmp_path) == [str(number) for number in range(10)]
     assert max(len(rows) for rows in batches(tmp_path)) == 3
-    assert len(batches(tmp_path)) <= 7  # what is polled is not always a multiple of three
+    assert len(batches(tmp_path)) <= 7  # polls do not always return a multiple of three
 
 
 class Patient(DiaryWriter):
@@ -165,7 +165,7 @@ def test_a_batch_waits_until_it_is_full(
     topics.append(topic, values(4))
     wait_until(lambda: sum(report.records for report in flow.reports) == 5, 10, "one more")
     assert flow.stop(task)
-    assert topics.committed(f"connect-{name}", topic) == {0: 4}  # what waited comes again
+    assert topics.committed(f"connect-{name}", topic) == {0: 4}  # the rest is redelivered
 
 
 class Lingering(DiaryWriter):
@@ -245,7 +245,7 @@ def test_a_paused_partition_rests_until_it_is_resumed(
 
 
 class Seeking(DiaryWriter):
-    """Goes on at the offset that a record names, once."""
+    """Seeks to the offset that a record names, once."""
 
     batching = Batching(records=1)
 
@@ -316,7 +316,7 @@ def test_a_commit_that_is_requested_does_not_wait_for_its_interval(
 
 
 class Holding(DiaryWriter):
-    """Has the records up to offset 3 for good, and no others."""
+    """Commits partition 0 up to offset 3, and nothing else."""
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self.note("pre_commit")
@@ -344,7 +344,7 @@ def test_offsets_that_the_writer_holds_back_are_not_committed(
 
 
 class Late(DiaryWriter):
-    """Reports records `bad` from another thread, when `write` has long returned."""
+    """Reports `bad` records from another thread, long after `write` returned."""
 
     def write(self, records: Records, failed: Failed) -> None:
         super().write(records, failed)
@@ -436,7 +436,7 @@ def test_a_late_report_names_the_record_whatever_its_batch_was_made_of(
 
 
 class Slow(DiaryWriter):
-    """Waits in every `write` for a file `open`; says that it is there."""
+    """Waits in every `write` for a file `open`; creates `waiting`."""
 
     def write(self, records: Records, failed: Failed) -> None:
         (self.folder / "waiting").touch()
@@ -464,7 +464,7 @@ def test_a_consumer_stays_in_its_group_however_long_a_write_takes(
 def test_no_more_is_read_ahead_than_a_task_may_hold(
     flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> None:
-    """Twenty megabytes while the writer waits: what is held is about four, and a poll on top."""
+    """Twenty megabytes while the writer waits: about four are held, plus a poll."""
     topic, name = topics.create(unique("lines")), unique("snk")
     small = {"max.poll.records": "10"}
     task = flow.start(flow.sink(name, topic, consumer=small, **keeper(Slow, tmp_path)))

@@ -1,4 +1,4 @@
-"""Avro data as Connect's, by the rules of Confluent's converter (kafka-connect.md §9.5).
+"""Avro data as Connect values, by the rules of Confluent's converter (kafka-connect.md §9.5).
 
 >>> data = reads('{"type": "record", "name": "P", "fields": [{"name": "x", "type": "int"}]}')
 >>> data.schema.name, data.schema.field_names
@@ -32,8 +32,8 @@ class AvroData:
 
 
 def reads(text: str) -> AvroData:
-    """The reader of an Avro schema, given as JSON. Times of µs and ns, and local ones, are cut to
-    ms. Raises DataError for schemas that are invalid, or that Connect has no word for."""
+    """The reader of an Avro schema in JSON. Times in µs or ns, and local ones, are truncated to ms.
+    Raises DataError for schemas that are invalid or that Connect cannot express."""
     settings = ReadSettings(all_moments=True)
     node, named = parse(text)
     try:

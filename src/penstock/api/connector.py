@@ -20,13 +20,12 @@ class Connector(ABC):
     plugin: ClassVar[Plugin]
 
     def required_modules(self, config: Config) -> Collection[str]:
-        """Those of `plugin.extra.modules` that this configuration needs; by default all of them.
-        Where one is missing the configuration is refused, by validations and before anything is
-        started."""
+        """The modules of `plugin.extra.modules` that this configuration needs; by default all. If
+        one is missing, the configuration is refused: in validations, and before anything starts."""
         return () if self.plugin.extra is None else self.plugin.extra.modules
 
     def check_installed(self, config: Config) -> None:
-        """Raises NotInstalled where a required module is missing here. The engine calls it."""
+        """Raises NotInstalled if a required module is missing here. The engine calls it."""
         if self.plugin.extra is not None:
             self.plugin.extra.require(self.required_modules(config))
 
@@ -34,15 +33,15 @@ class Connector(ABC):
         """Checks a valid configuration against the external system. Called with every validation,
         so also before a connector is created or updated.
 
-        May connect, once and for some seconds; must change nothing there. A PenstockError counts as
-        an error of the setting that its message names.
+        May connect once, for a few seconds; must not change anything. A PenstockError counts as an
+        error of the setting that its message names.
         """
         return ()
 
     def start(self, config: Config, context: ConnectorContext) -> None:  # noqa: B027
         """Called once, on the worker that the connector is assigned to, before `plan_tasks`. A
-        connector that monitors tables, topics or files starts to do so here, in a thread of its
-        own, and calls `context.request_reconfiguration()` when its task configurations change."""
+        connector that monitors tables, topics or files starts to do so here, in its own thread, and
+        calls `context.request_reconfiguration()` when its task configurations change."""
 
     @abstractmethod
     def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:

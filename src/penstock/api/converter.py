@@ -44,19 +44,19 @@ class HeaderConverter(ABC):
         """The values of `cells` with their schemas; `topics[i]` is the topic of cell i."""
 
     def to_fields(self, cells: Cells) -> Fields | None:
-        """The result of `to_connect` as `Fields`, for writers that take them. None, which is always
-        correct, falls back to `to_connect`; required if a cell is null or fails."""
+        """The result of `to_connect` as `Fields`, for writers that take them. None falls back to
+        `to_connect`: always allowed, and required if a cell is null or fails."""
         return None
 
     @abstractmethod
     def from_connect(
         self, topics: Sequence[str], column: Column, failed: Failed
     ) -> list[bytes | None]:
-        """The bytes of `column`'s values as they go to Kafka; `topics[i]` is the topic of row i."""
+        """The bytes of `column`'s values for Kafka; `topics[i]` is the topic of row i."""
 
-    def close(self) -> None:  # noqa: B027 - few hold something open
+    def close(self) -> None:  # noqa: B027 - few hold resources
         """Releases resources. Called once, when the task has ended."""
 
 
 class Converter(HeaderConverter):
-    """Converts keys and values, and like every converter also headers."""
+    """Converts keys, values and, like every converter, headers."""

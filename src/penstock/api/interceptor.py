@@ -1,8 +1,8 @@
 """The contract of interceptors: they see what a task's producer sends and its consumer reads.
 
-An interceptor is made in the task's process when the task starts, and called there, by one thread,
-with batches: keys, values and the values of headers are bytes. Whatever it raises is logged, and
-costs no record.
+An interceptor is created in the task's process when the task starts. One thread calls it there,
+with batches: keys, values and header values are bytes. Its exceptions are logged, and no record is
+lost.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from penstock.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number for `/metrics`; labels besides `connector` and `task`, which every figure gets.
+    """A number for `/metrics`; every figure gets the labels `connector` and `task`, too.
 
-    One whose name ends in `_total` counts up from 0 for as long as the interceptor lives.
+    If its name ends in `_total`, it counts up from 0 as long as the interceptor lives.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What Kafka has acknowledged in one topic partition: how many records, the offset of the last
-    one, and how long they took from `on_send`, in all and at most, in milliseconds."""
+    """Records that Kafka has acknowledged in one topic partition: their number, the last offset,
+    and the time since `on_send`, total and maximum, in milliseconds."""
 
     records: int
     last_offset: int
@@ -51,11 +51,11 @@ class StageDone:
     failed: int
     began_ns: int
     ended_ns: int
-    error: str | None = None  # of a batch that is tried again, or that fails the task
+    error: str | None = None  # of a batch that is retried, or that fails the task
 
 
 class InterceptorContext(Protocol):
-    """Where an interceptor is."""
+    """An interceptor's context."""
 
     @property
     def task(self) -> TaskId:
@@ -76,19 +76,19 @@ class Interceptor(ABC):
         """A batch has passed a stage of the task."""
 
     def figures(self) -> Iterable[Figure]:
-        """The present figures, asked for about once a second; by another thread."""
+        """The current figures; called about once a second, by another thread."""
         return ()
 
     def close(self) -> None:  # noqa: B027
-        """The task ends; the last call."""
+        """The last call: the task ends."""
 
 
 class ProducerInterceptor(Interceptor):
     """Sees what a source task sends."""
 
     def on_send(self, records: Records) -> Records:
-        """Records that are about to be sent: these, or changed ones. Topics, partitions (None: the
-        producer chooses) and timestamps are those of the batch. May leave records out."""
+        """Returns the records to send: these, or changed ones. Topics, partitions (None: the
+        producer chooses) and timestamps are those of the batch. May drop records."""
         return records
 
     def on_acknowledgement(
@@ -96,17 +96,17 @@ class ProducerInterceptor(Interceptor):
         acknowledged: Mapping[TopicPartition, Acknowledged],
         refused: Sequence[tuple[str, str]],
     ) -> None:
-        """What became of the records sent since the last call: those that Kafka has, and the topic
-        and the error of each that it refused."""
+        """The results of the records sent since the last call: those acknowledged, and the topic
+        and error of each record that Kafka refused."""
 
 
 class ConsumerInterceptor(Interceptor):
     """Sees what a sink task reads."""
 
     def on_consume(self, records: Records) -> Records:
-        """Records of one topic partition, before they are converted: these, or changed ones. May
-        leave records out."""
+        """Returns the records of one topic partition to convert: these, or changed ones. May drop
+        records."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Offsets that are committed."""
+        """Offsets were committed."""

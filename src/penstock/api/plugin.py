@@ -13,8 +13,8 @@ from penstock.errors import NotInstalled
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """The packages that a family of plugins needs beside those of penstock: an extra of the
-    distribution that the family is in, so that only those install them who use it.
+    """The packages that a family of plugins needs besides penstock's: an extra of the family's
+    distribution, so that only users of the family install them.
 
     >>> Extra("jdbc", "JDBC connectors", ("psycopg", "pymysql", "jpype")).command
     "pip install 'penstock[jdbc]'"
@@ -27,16 +27,16 @@ class Extra:
 
     @property
     def command(self) -> str:
-        """What installs them."""
+        """The install command."""
         return f"pip install '{self.distribution}[{self.name}]'"
 
     def missing(self, modules: Iterable[str] | None = None) -> list[str]:
-        """Those of these modules (by default of all) that are not installed here. Imports none."""
+        """The modules among these (by default all) that are not installed. Imports none."""
         names = self.modules if modules is None else modules
         return [name for name in names if not _is_there(name)]
 
     def problem(self, modules: Iterable[str] | None = None) -> str | None:
-        """What to say where some of these modules (by default of all) are missing, or None."""
+        """The message if one of these modules (by default all) is missing, or None."""
         missing = self.missing(modules)
         if not missing:
             return None
@@ -46,7 +46,7 @@ class Extra:
         )
 
     def require(self, modules: Iterable[str] | None = None) -> None:
-        """Raises NotInstalled where some of these modules (by default of all) are missing."""
+        """Raises NotInstalled if one of these modules (by default all) is missing."""
         problem = self.problem(modules)
         if problem is not None:
             raise NotInstalled([problem])
@@ -74,7 +74,7 @@ class Plugin:
     config: ConfigDef
     task_class: str | None = None  # connectors: `task.class` in stored task configs
     also: tuple[str, ...] = ()  # full names of other plugins whose configurations it understands
-    extra: Extra | None = None  # connectors: what has to be installed for them
+    extra: Extra | None = None  # connectors: the packages that they need
     experimental: str | None = None
     """Why users should not rely on it yet, as a sentence; None: they may. `penstock plugins doctor`
     shows it."""

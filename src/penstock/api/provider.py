@@ -37,5 +37,5 @@ class ConfigProvider(ABC):
         TTL. Raise ProviderFailed when the lookup fails: the connector, task or request fails
         then."""
 
-    def close(self) -> None:  # noqa: B027  # most hold nothing
+    def close(self) -> None:  # noqa: B027  # most hold no resources
         """Called once, when the worker stops."""

@@ -6,7 +6,7 @@
 'Struct{x=1}'
 
 A target that keeps one version of a schema projects the values of others to it, as Kafka Connect's
-`SchemaProjector` does; what cannot be projected raises ProjectionError, the fault of the record.
+`SchemaProjector` does; incompatible schemas raise ProjectionError, an error of the record.
 
 >>> wider = struct({"x": INT64, "z": INT8.as_optional()}, name="Point")
 >>> project(point, {"x": 1, "y": 2}, wider)

@@ -1,6 +1,6 @@
 """The contract of a sink connector.
 
-A sink task is a `SinkWriter` that writes batches, in a thread of its own inside a Spark task:
+A sink task is a `SinkWriter` that writes batches, in its own thread inside a Spark task:
 
     open → assigned → write, write → flush → pre_commit → (offsets committed) … → revoked → close
 """
@@ -60,14 +60,13 @@ class SinkWriter(ABC):
         After a retriable error it is called with the same records again. Do not modify the records.
         """
 
-    def flush(self) -> None:  # noqa: B027 - most writers hold nothing back
+    def flush(self) -> None:  # noqa: B027 - most writers do not buffer
         """Returns when the target has stored everything that was written. Called before offsets are
         committed and before partitions are revoked, unless they are lost. After a retriable error
         it is called again, without a new `write`."""
 
     def idle(self) -> None:  # noqa: B027
-        """Called about every `idle_ms`, whether there are records or not, for work that is due by
-        time."""
+        """Called about every `idle_ms`, whether there are records or not, for periodic work."""
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """The offsets to commit; `reached` has the offset after the last written record of each
@@ -84,7 +83,7 @@ class SinkWriter(ABC):
         """The partitions revoked from the task. Finish open work of them; `pre_commit` is called
         next. `lost`: another task owns them already, nothing is committed: drop open work."""
 
-    def close(self) -> None:  # noqa: B027 - not every target holds something open
+    def close(self) -> None:  # noqa: B027 - not every target holds resources
         """Releases resources. Called once, when the task stops or has failed."""
 
 
@@ -98,10 +97,10 @@ class SinkConnector(Connector):
         return False
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter | None:
-        """A writer that changes nothing, and tells instead what it would write: a line for every
-        file, document or statement. For `penstock preview`; None: this sink has none."""
+        """A writer that changes nothing, and calls `tell` with what it would write: a line for
+        every file, document or statement. For `penstock preview`; None: not supported."""
         return None
 
     @abstractmethod

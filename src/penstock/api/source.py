@@ -1,6 +1,6 @@
 """The contract of a source connector.
 
-A source task is a `SourceReader` that is polled, in a thread of its own inside a Spark task:
+A source task is a `SourceReader` that is polled, in its own thread inside a Spark task:
 
     open → poll → (converted, produced, acknowledged; offsets stored) → committed → poll … → close
 
@@ -26,7 +26,7 @@ from penstock.data.records import Records
 class Transaction(Enum):
     """The state of a poll's transaction, with `transaction.boundary=connector`."""
 
-    OPEN = "open"  # more of it is to come
+    OPEN = "open"  # more polls follow
     COMPLETE = "complete"  # it ends with this poll
     ABORTED = "aborted"  # it is discarded, including this poll, and not read again
 
@@ -80,12 +80,12 @@ class SourceReader(ABC):
             f"{type(self).__name__} returned parts but does not implement `read`."
         )
 
-    def committed(self, offsets: Offsets) -> None:  # noqa: B027 - most sources need no answer
+    def committed(self, offsets: Offsets) -> None:  # noqa: B027 - most sources ignore it
         """Called when Kafka has acknowledged the records of all polls up to `offsets` and the
         offsets are stored, so that the source system may delete them. By the polling thread,
         between polls."""
 
-    def close(self) -> None:  # noqa: B027 - not every reader holds something open
+    def close(self) -> None:  # noqa: B027 - not every reader holds resources
         """Releases resources. Called once, when the task stops or has failed."""
 
 

@@ -55,13 +55,12 @@ class SinkContext(TaskContext, Protocol):
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continues the delivery of partitions at these offsets, back or ahead, for targets that
-        know by themselves what they have.
+        track what they have stored.
 
-        When the current call of the writer has returned, no record that was read before is
-        delivered any more; also not again, if the call raised a retriable error. These offsets are
-        committed next, if `pre_commit` lets them be. Partitions that are not assigned are left out;
-        beyond the records of a topic `consumer.override.auto.offset.reset` decides. Raises
-        ValueError for an offset below 0.
+        Once the writer's current call has returned, no record read before is delivered, not even
+        again after a retriable error. These offsets are committed next, if `pre_commit` allows it.
+        Unassigned partitions are ignored; beyond the records of a topic,
+        `consumer.override.auto.offset.reset` applies. Raises ValueError for an offset below 0.
         """
 
 
@@ -73,7 +72,7 @@ class SourceContext(TaskContext, Protocol):
 
     def wake(self) -> None:
         """Ends the current `wait`, or the next one if nothing waits: there may be records. For
-        readers that are told of them in another thread."""
+        readers that learn of them in another thread."""
 
     @property
     def stored_offsets(self) -> Offsets:

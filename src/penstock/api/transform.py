@@ -38,7 +38,7 @@ class Transform(ABC):
         lists, maps and structs before you change them.
         """
 
-    def close(self) -> None:  # noqa: B027 - few hold something open
+    def close(self) -> None:  # noqa: B027 - few hold resources
         """Releases resources. Called once, when the task has ended."""
 
 

@@ -121,7 +121,7 @@ def run(args: Sequence[str], session: Session | None = None) -> int:
     except PenstockError as error:
         if debug:
             raise
-        _tell(error, session)
+        _print_error(error, session)
         return error.exit_code
     except OSError as error:
         if debug:
@@ -133,7 +133,7 @@ def run(args: Sequence[str], session: Session | None = None) -> int:
         logging.shutdown()
 
 
-def _tell(error: PenstockError, session: Session) -> None:
+def _print_error(error: PenstockError, session: Session) -> None:
     body: bytes = getattr(error, "body", b"")  # the worker's response, for programs
     if session.json and body:
         click.echo(body.rstrip(b"\n"))

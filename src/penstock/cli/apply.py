@@ -160,7 +160,7 @@ def apply(
             if not dry_run:
                 _perform(connect, step)
             if not session.json:
-                _tell(session, step, dry_run=dry_run)
+                _print_step(session, step, dry_run=dry_run)
         if session.json:
             show.pretty({"dry_run": dry_run, "connectors": [_document(session, s) for s in steps]})
         if wait and not dry_run:
@@ -232,7 +232,7 @@ def _perform(connect: Connect, step: Step) -> None:
         connect.ask("PUT", rest.connector(step.name, _VERBS[step.state]))
 
 
-def _tell(session: Session, step: Step, *, dry_run: bool) -> None:
+def _print_step(session: Session, step: Step, *, dry_run: bool) -> None:
     verb = f"would {step.action}" if dry_run and step.action != UNCHANGED else _DONE[step.action]
     show.echo(f"{verb} {step.name}" if step.action != UNCHANGED else f"{step.name} is unchanged")
     if step.action == UPDATE or (dry_run and step.action == CREATE):

@@ -213,7 +213,7 @@ def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
     configured = table.get("url")
     urls = [configured] if isinstance(configured, str) else configured
     if not isinstance(urls, list) or not urls or not all(isinstance(url, str) for url in urls):
-        raise Unusable(f"{file}: {prefix}'url' has to be a text, or a list of texts.")
+        raise Unusable(f"{file}: {prefix}'url' has to be a string, or a list of strings.")
     verify = table.get("verify", True)
     if not isinstance(verify, bool):
         raise Unusable(f"{file}: {prefix}'verify' is true or false.")
@@ -223,7 +223,7 @@ def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
         if value is None:
             continue
         if not isinstance(value, str) or not value:
-            raise Unusable(f"{file}: {prefix}'{member}' has to be a text.")
+            raise Unusable(f"{file}: {prefix}'{member}' has to be a string.")
         texts[member] = value
     if ("user" in texts) != ("password_file" in texts):
         raise Unusable(f"{file}: {prefix}'user' and 'password_file' go together.")

@@ -186,7 +186,7 @@ def patch(
         before = {} if session.json else _stored(connect, name) or {}
         answer = connect.ask("PATCH", rest.connector(name, "config"), body=body)
         if not session.prints_json(answer):
-            _tell_changes(session, name, before, answer.read(rest.INFO)["config"])
+            _print_changes(session, name, before, answer.read(rest.INFO)["config"])
         if wait:
             _await(session, connect, ConnectorFile(name, body), timeout)
 
@@ -250,7 +250,7 @@ def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ..
         answer = _validated(connect, connector)
     infos = answer.read(rest.VALIDATION)
     if not session.prints_json(answer):
-        _tell_validation(session, connector, infos)
+        _print_validation(session, connector, infos)
     return Exit.INVALID if config_errors(infos) else Exit.DONE
 
 
@@ -287,7 +287,7 @@ def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], 
         if not changes:
             show.note(f"'{connector.name}' would not change.")
         if validation is not None:
-            _tell_validation(session, connector, validation)
+            _print_validation(session, connector, validation)
     if validation is not None and config_errors(validation):
         return Exit.INVALID
     return Exit.DIFFERENT if changes or stored is None else Exit.DONE
@@ -318,10 +318,10 @@ def _replaced(
     if stored is None:
         show.echo(f"created {connector.name} ({answer.read(rest.INFO).get('type', 'unknown')})")
     else:
-        _tell_changes(session, connector.name, stored, answer.read(rest.INFO)["config"])
+        _print_changes(session, connector.name, stored, answer.read(rest.INFO)["config"])
 
 
-def _tell_changes(
+def _print_changes(
     session: Session, name: str, before: Mapping[str, str | None], after: Mapping[str, str | None]
 ) -> None:
     changes = differences.changes(before, after)
@@ -371,7 +371,7 @@ def config_errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]
     ]
 
 
-def _tell_validation(session: Session, connector: ConnectorFile, infos: Mapping[str, Any]) -> None:
+def _print_validation(session: Session, connector: ConnectorFile, infos: Mapping[str, Any]) -> None:
     errors = config_errors(infos)
     if errors:
         rows = [(k, show.masked(k, v, session.show_secrets), error) for k, v, error in errors]

@@ -63,7 +63,7 @@ def connector_in(
             )
         state, outer = _state(document.get("initial_state"), path), document.get("name")
         if outer is not None and not isinstance(outer, str):
-            raise Unusable(f"The name in '{path}' is no text.")
+            raise Unusable(f"The name in '{path}' is not a string.")
         document = document["config"]
     config: dict[str, str | None] = {**texts(document, path), **(overrides or {})}
     inner = config.get("name")
@@ -113,7 +113,9 @@ def texts(document: Mapping[str, Any], path: str) -> dict[str, str | None]:
             case bool():
                 config[key] = "true" if value else "false"
             case _:
-                raise Unusable(f"The value of '{key}' in '{path}' is no text, number or boolean.")
+                raise Unusable(
+                    f"The value of '{key}' in '{path}' is not a string, number or boolean."
+                )
     return config
 
 
@@ -123,7 +125,7 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise Unusable(f"'{pair}' is no setting.", "Write --set key=value.")
+            raise Unusable(f"'{pair}' is not a setting.", "Write --set key=value.")
         values[key] = value
     return values
 
@@ -153,7 +155,7 @@ def _json(data: bytes, path: str, *, numbers: bool = False) -> Any:
             parse_constant=_no_constant,
         )
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"'{path}' is no JSON: {error}") from error
+        raise Unusable(f"'{path}' is not JSON: {error}") from error
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -135,7 +135,7 @@ def connector_resource(document: Mapping[str, Any], path: str) -> Wanted:
         raise Unusable(f"{title} lacks spec.class, the connector's class.")
     settings = spec.get("config") or {}
     if not isinstance(settings, dict):
-        raise Unusable(f"{title}: spec.config is no mapping.")
+        raise Unusable(f"{title}: spec.config is not a mapping.")
     config = {key: text for key, text in files.texts(settings, path).items() if text is not None}
     notes = [
         f"{title}: spec.config.{key} is ignored, as by Strimzi; the resource has a member for it."
@@ -256,4 +256,4 @@ def _yaml(text: bytes, path: str) -> list[Any]:
     try:
         return list(yaml.load_all(text, loader))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise Unusable(f"'{path}' is no YAML: {error}") from error
+        raise Unusable(f"'{path}' is not YAML: {error}") from error

@@ -5,8 +5,8 @@ The cooperative rules, from KIP-415 and its later corrections:
 - Nothing is assigned to a member before its last owner has reported that it no longer runs it.
 - The assignment of a departed member stays reserved until the scheduled rebalance delay has passed,
   since the member may only be restarting; members that rejoined without one then get it.
-- Balancing takes two rebalances: the first revokes, the second assigns. When revocations do not
-  lead to balance, the rebalances that may revoke move apart exponentially.
+- Balancing takes two rebalances: the first revokes, the second assigns. If revocations do not lead
+  to balance, the rebalances that may revoke back off exponentially.
 
 Only the leader assigns. Its `Memory` lasts from one rebalance to the next; a new leader starts with
 an empty one, keeps everything reported as running and assigns the rest at once.
@@ -34,7 +34,7 @@ REVOCATION_BACKOFF_FACTOR: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a leader keeps of its last rebalance; a new leader begins without (KIP-415)."""
+    """What a leader remembers of its last rebalance; a new leader has none (KIP-415)."""
 
     assigned: frozenset[Item] = frozenset()  # assigned, or reserved until the delay ends
     revoked: frozenset[Item] = frozenset()
@@ -49,7 +49,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemberShare:
-    """What one member is assigned in addition, and what is revoked of it."""
+    """The additions to a member's assignment, and its revocations."""
 
     additions: Work = field(default_factory=Work)
     revocations: Work = field(default_factory=Work)
@@ -84,9 +84,9 @@ def assign_cooperative(
 ) -> tuple[Memory, dict[str, MemberShare], int]:
     """One round of incremental cooperative assignment (kafka-connect.md §5.5).
 
-    `members` is everyone in this generation, by member id, with what they report as running.
-    Returns the memory for the next rebalance, a share for every member, and the scheduled rebalance
-    delay in ms (0: none). A member with revocations rejoins once what was revoked has stopped.
+    `members` are all members of this generation, by id, with what they report as running. Returns
+    the memory for the next rebalance, a share for every member, and the scheduled rebalance delay
+    in ms (0: none). A member with revocations rejoins once its revoked work has stopped.
     """
     running = {member: members[member].running for member in sorted(members)}
     active: set[Item] = set()
@@ -99,7 +99,7 @@ def assign_cooperative(
     known = memory.generation == last_completed_generation
     previous: AbstractSet[Item] = memory.assigned if known else frozenset()
     if not memory.revoked.isdisjoint(active):
-        previous = active  # the last revocation was not obeyed: start from what is
+        previous = active  # the last revocation was ignored: start from what runs
     configured_items = frozenset(_items(configured))
     deleted = previous - configured_items
     lost = previous - active - deleted
@@ -146,7 +146,7 @@ def _handle_lost(
 ) -> tuple[Memory, AbstractSet[Item]]:
     """Handles lost work, which no member reports any more (kafka-connect.md §5.5, "Lost handling").
 
-    Returns what is to be assigned like new. Assignments of returned members are put into `loads`.
+    Returns the work to assign like new work. Assignments of returned members are added to `loads`.
     """
     nothing: AbstractSet[Item] = frozenset()
     at_rest = replace(memory, scheduled_ms=0, delay_ms=0, candidates=())
@@ -202,7 +202,7 @@ def _balance(
 
 
 def _surplus(configured: Work, loads: list[_Load]) -> dict[str, Work]:
-    """What members run beyond their fair number of connectors and of tasks, the oldest first."""
+    """What members run beyond their fair share of connectors and tasks, the oldest first."""
     if not configured or not any(load.connectors or load.tasks for load in loads):
         return {}
     connectors = _beyond(len(configured.connectors), [load.connectors for load in loads])
@@ -215,7 +215,7 @@ def _surplus(configured: Work, loads: list[_Load]) -> dict[str, Work]:
 
 
 def _beyond(total: int, held: Sequence[Sequence[Item]]) -> list[int]:
-    """How many items each member has too many, in the order of `held`."""
+    """How many surplus items each member has, in the order of `held`."""
     floor, extras = divmod(total, len(held))
     counts = [len(items) for items in held]
     if counts.count(floor + 1) == extras and counts.count(floor) == len(counts) - extras:
@@ -234,7 +234,7 @@ T = TypeVar("T")
 
 
 def _level(lists: Sequence[list[T]], items: Iterable[T]) -> None:
-    """Append the items to the shortest lists until they are level with the next, and so on.
+    """Appends the items to the shortest lists until they are level with the next, and so on.
 
     `lists` must be sorted by length; each pass gives one item to all lists of the lowest level.
     """
@@ -274,7 +274,7 @@ def _task_order(task: TaskId) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Load:
-    """What one member runs after this rebalance, while that is being decided."""
+    """What a member runs after this rebalance, while it is being decided."""
 
     member: str
     connectors: list[str] = field(default_factory=list)
@@ -292,7 +292,7 @@ class _Load:
         return Work(tuple(self.connectors), tuple(self.tasks))
 
     def give_up(self, surplus: Work) -> Work:
-        """Drop the surplus, which is what the lists begin with, and return it."""
+        """Removes the surplus from the start of the lists, and returns it."""
         del self.connectors[: len(surplus.connectors)]
         del self.tasks[: len(surplus.tasks)]
         return surplus

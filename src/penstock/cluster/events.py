@@ -1,7 +1,7 @@
-"""What can happen to a worker, and what it can be told to do: the values `herder.step` maps.
+"""A worker's events, and the commands they cause: the values that `herder.step` maps.
 
-Events are past, commands are orders. `reply` and `ticket` are the shell's own handles: the herder
-hands them back and never looks inside.
+Events are past, commands are orders. `reply` and `ticket` are the shell's handles: the herder
+returns them and never looks inside.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FindTask:
 
 @dataclass(frozen=True, slots=True)
 class PutTasks:
-    """Publish a connector's new task set; asked by the worker that runs its instance."""
+    """Publish a connector's new task set; requested by the worker that runs its instance."""
 
     connector: str
     configs: tuple[RawProps, ...]
@@ -121,7 +121,7 @@ class FenceZombies:
 
 @dataclass(frozen=True, slots=True)
 class CheckStart:
-    """May a task still start, exactly once, now that its producer is initialized (KIP-618)?"""
+    """May an exactly-once task still start, now that its producer is initialized (KIP-618)?"""
 
     task: TaskId
     run: int
@@ -130,7 +130,7 @@ class CheckStart:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Do nothing; the answer shows that the worker's loop turns."""
+    """Do nothing; the answer shows that the worker's loop runs."""
 
 
 Operation = (
@@ -155,9 +155,8 @@ Operation = (
 
 @dataclass(frozen=True, slots=True)
 class Restarting:
-    """A restart request is written. The statuses are those of the moment it was accepted, with
-    RESTARTING where it applies: the workers' own may be newer by the time these are shown
-    (KIP-745)."""
+    """A restart request was written. The statuses are as of its acceptance, with RESTARTING where
+    it applies: the workers' may be newer by the time these are shown (KIP-745)."""
 
     connector: Status
     tasks: Mapping[int, Status]
@@ -174,7 +173,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Another worker has to serve it; `url` None: the worker is not known now."""
+    """Another worker has to serve it; `url` None: that worker is unknown."""
 
     url: str | None
 
@@ -217,7 +216,7 @@ class LogsReady:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEndReached:
-    """A `ReadConfigToEnd` is over; what it found has been delivered before."""
+    """A `ReadConfigToEnd` has ended; its records were delivered before."""
 
     in_time: bool
     ticket: int = 0
@@ -311,7 +310,7 @@ class SessionKeyMade:
 class ConnectorPlanned:
     """A connector instance runs, and has generated its task configurations; or it failed.
 
-    `again_ms`: it generates them again after that, for what it reads from may change.
+    `again_ms`: it generates them again after that, because its source may change.
     """
 
     connector: str
@@ -351,7 +350,7 @@ class TaskFailed:
     task: TaskId
     run: int
     trace: str
-    retriable: bool = False  # whether what failed may pass by itself
+    retriable: bool = False  # whether a retry may succeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +374,7 @@ class SparkReady:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """The worker is to shut down in order."""
+    """The worker is to shut down cleanly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +424,7 @@ class AppendConfig:
 
 @dataclass(frozen=True, slots=True)
 class AcquireWriteAccess:
-    """Initialize the leader's producer, which fences that of every leader before; comes back as
+    """Initialize the leader's producer, which fences those of earlier leaders; comes back as
     `WriteAccessAcquired` (KIP-618)."""
 
     ticket: int
@@ -441,7 +440,7 @@ class NoteSkipped:
     """Log that a record of the config or status topic has no effect, and why."""
 
     topic: str
-    at: int | None  # its offset, where that is known
+    at: int | None  # its offset, if known
     reason: str
 
 
@@ -455,13 +454,13 @@ class ReadConfigToEnd:
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """Join the group, or join it again."""
+    """Join or rejoin the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Leave the group until `JoinGroup` is ordered again, while what runs continues: this worker
-    cannot read the config topic (kafka-connect.md §5.6)."""
+    """Leave the group until the next `JoinGroup`, but stop nothing: this worker cannot read the
+    config topic (kafka-connect.md §5.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,7 +479,7 @@ class TellAssignment:
 
 @dataclass(frozen=True, slots=True)
 class RefuseAssignment:
-    """Nothing can be assigned in this rebalance: it fails, and is tried again."""
+    """Nothing can be assigned in this rebalance: it fails, and is retried."""
 
     reply: Reply
     reason: str

@@ -1,4 +1,4 @@
-"""Zombie fencing: the steps before a new task set may start exactly once (KIP-618).
+"""Zombie fencing: the steps before an exactly-once task set may start (KIP-618).
 
 Once a task set is committed, tasks of an older one may still run somewhere, unreachable, with open
 transactions: zombies. A round fences their transactional ids and records that in the config topic;
@@ -75,7 +75,7 @@ class Need:
 def need(cluster: ClusterState, connector: str) -> Need | None:
     """The fencing that is due before the connector's tasks may start; None: nothing.
 
-    A single task that follows a single task fences it by itself, with its own transactional id.
+    A single task that replaces a single task fences it by itself, with its transactional id.
     """
     entry = cluster.entries.get(connector, UNKNOWN)
     if not entry.pending_fencing:

@@ -21,7 +21,7 @@ Members = Mapping[str, Primitive]
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """How far a source connector has come in one of its partitions; None forgets it."""
+    """How far a source connector has read a source partition; None forgets it."""
 
     connector: str
     partition: Members
@@ -34,7 +34,7 @@ def encode_offset(
     """The key and value of an offset topic record, members in the order of a Java `HashMap`.
 
     `stored_key` is the key under which the partition was read before: keys compare as bytes, so a
-    partition that is known keeps the bytes it has. Raises `DataError` for what may not be stored.
+    known partition keeps its bytes. Raises `DataError` for values that may not be stored.
     """
     key = stored_key or dump([record.connector, _java_members(record.partition)])
     return key, None if record.offset is None else dump(_java_members(record.offset))
@@ -65,7 +65,7 @@ def decode_offset(key: bytes | None, value: bytes | None) -> SourceOffset | Skip
 
 
 def partition_key(partition: Members) -> bytes:
-    """Equal for equal partitions whatever the order of their members; 1, 1.0 and true differ."""
+    """Equal for equal partitions in any order of their members; 1, 1.0 and true differ."""
     return dump({name: _java_value(name, partition[name]) for name in sorted(partition)})
 
 

@@ -2,8 +2,8 @@
 
 - Version 0 (`default`) is the eager protocol; 1 (`compatible`) adds what a member runs, what is
   revoked and a delay (KIP-415); 2 (`sessioned`) is 1 plus signed requests (KIP-507).
-- Readers take the fields they know from any later version, and defaults for fields that are
-  missing at the end; null arrays are empty.
+- Readers take the fields they know from later versions, and defaults for missing trailing fields;
+  null arrays are empty.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AssignmentError(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Connector instances and tasks, each in an order that means something to its owner."""
+    """Connector instances and tasks, each in an order that matters to its owner."""
 
     connectors: tuple[str, ...] = ()
     tasks: tuple[TaskId, ...] = ()
@@ -68,7 +68,7 @@ class Work:
         return len(self.connectors) + len(self.tasks)
 
     def plus(self, other: Work) -> Work:
-        """This work followed by what of `other` is not in it."""
+        """This work followed by the rest of `other`."""
         return Work(
             tuple(dict.fromkeys(self.connectors + other.connectors)),
             tuple(dict.fromkeys(self.tasks + other.tasks)),
@@ -88,7 +88,7 @@ NO_WORK: Final = Work()
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the leader tells a member: what to run (eager: in all; cooperative: in addition)."""
+    """What the leader assigns to a member: all its work (eager), or additions (cooperative)."""
 
     leader: str  # its member id
     leader_url: str
@@ -101,10 +101,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member tells the leader when it joins.
+    """What a member reports to the leader when it joins.
 
-    `allocation` is the assignment it runs at this moment, None when it runs nothing. Leaving it out
-    while still running something makes the leader assign that twice.
+    `allocation` is the assignment it currently runs, None when it runs nothing. If it is omitted
+    while something still runs, the leader assigns that twice.
     """
 
     url: str

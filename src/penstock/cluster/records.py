@@ -3,9 +3,9 @@ the offset topic are in `offset_records`.
 
 - Writers are byte-exact: compact JSON without an envelope, members in the order of the JVM worker,
   spelled as Jackson spells it (`jackson`).
-- Readers accept any member order and ignore members they do not know. What must be skipped comes
-  back as `Skipped` with the reason; a reader never raises.
-- A tombstone that means something is a record whose content is None; the others are skipped.
+- Readers accept any member order and ignore members they do not know. Records to skip are returned
+  as `Skipped` with the reason; a reader never raises.
+- A meaningful tombstone is a record whose content is None; others are skipped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from penstock.errors import DataError
 from penstock.ids import TaskId
 
 RawProps = Mapping[str, str | None]
-"""Properties as they stand in the config topic: unresolved, and a value may be null."""
+"""Properties as stored in the config topic: unresolved, and a value may be null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A record that must have no effect, and why.
 
-    `unreadable` means the value was not JSON at all. The JVM worker does not move its config offset
-    over such a record, and the group only starts work at equal offsets, so neither do we.
+    `unreadable` means the value was not JSON at all. The JVM worker does not advance its config
+    offset past such a record, and the group only starts work at equal offsets, so neither do we.
     """
 
     reason: str
@@ -72,7 +72,7 @@ class TaskCommit:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """The wanted state of a connector; None forgets it."""
+    """The target state of a connector; None forgets it."""
 
     connector: str
     state: Target | None
@@ -133,7 +133,7 @@ _SESSION_KEY: Final = "session-key"
 _LOGGER: Final = "logger-cluster-"
 
 _LONGEST_NAME: Final = 32_767
-"""Bytes: what a string of the group protocol holds (kafka-connect.md §5.2)."""
+"""In bytes: the limit of a string in the group protocol (kafka-connect.md §5.2)."""
 
 
 def encode_config(record: ConfigRecord) -> tuple[bytes, bytes | None]:
@@ -297,9 +297,9 @@ VERSIONED: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED, State.
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A state, who reported it, in which group generation, and the version of the plugin that
-    runs; None where the reporter does not say, as workers before 4.1 do not and 4.2 does not
-    always for UNASSIGNED."""
+    """A state, who reported it, in which group generation, and the version of the running plugin;
+    None if the reporter omits it, as workers before 4.1 do, and 4.2 sometimes does for
+    UNASSIGNED."""
 
     state: State
     worker_id: str
@@ -334,7 +334,7 @@ class TopicUse:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """A connector uses a topic (KIP-558); None when that is to be forgotten."""
+    """A connector uses a topic (KIP-558); None to forget it."""
 
     topic: str
     connector: str
@@ -457,7 +457,7 @@ def _topic_status(rest: str, content: object) -> TopicStatus | Skipped:
 
 
 def load(value: bytes | None) -> object:
-    """The JSON value; None for a tombstone, null and blank; `Skipped` for what is not JSON."""
+    """The JSON value; None for a tombstone, null and blank; `Skipped` for invalid JSON."""
     if value is None or not value.strip():
         return None
     try:
@@ -505,7 +505,7 @@ def _integer(value: object) -> int | None:
 
 
 def _index(text: str) -> int | None:
-    """The task number in a key; Java's parser takes neither blanks nor underscores."""
+    """The task number in a key; Java's parser accepts neither blanks nor underscores."""
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         return None
     number = int(text)

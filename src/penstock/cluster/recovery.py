@@ -43,12 +43,12 @@ NO_RESTARTS: Final = RestartPolicy()
 class Recovery:
     """The restarts of one connector or task, in ms of the worker's clock."""
 
-    past: tuple[int, ...] = ()  # when it failed, as far as that still counts
+    past: tuple[int, ...] = ()  # when it failed, if that still counts
     at: int | None = None  # when it is restarted
 
     def failed(self, policy: RestartPolicy, now: int, spread: str) -> Recovery:
-        """After one more failure; `at` is None when it was one too many. Items with another
-        `spread` wait a little longer or shorter, so that not all come at once."""
+        """After another failure; `at` is None if it was one too many. Items with another `spread`
+        wait a little longer or shorter, so that they do not all restart at once."""
         past = tuple(at for at in self.past if now - at < policy.window_ms)
         if 0 <= policy.attempts <= len(past):
             return Recovery(past)
@@ -65,10 +65,10 @@ class Recovery:
         times = f"{policy.attempts}" if policy.attempts >= 0 else "any number"
         if self.at is None:
             return (
-                f"It has been restarted {len(self.past)} times within "
-                f"{policy.window_ms // 1000} s and is left alone now (penstock.restart.attempts)."
+                f"It was restarted {len(self.past)} times within {policy.window_ms // 1000} s, and "
+                "will not be restarted automatically again (penstock.restart.attempts)."
             )
         return (
-            f"It is restarted by itself in {-(-(self.at - now) // 1000)} s: restart "
-            f"{len(self.past)} of {times} (penstock.restart.policy)."
+            f"Automatic restart in {-(-(self.at - now) // 1000)} s: restart {len(self.past)} of "
+            f"{times} (penstock.restart.policy)."
         )

@@ -59,9 +59,9 @@ UNKNOWN = Entry()
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What listeners must know after a fold, in no order but for restarts and logger levels.
+    """What listeners must know after a fold, unordered except for restarts and logger levels.
 
-    A connector deleted and created again in one fold stands in `removed` and in `added`.
+    A connector deleted and created again in one fold is in both `removed` and `added`.
     """
 
     added: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ class Changes:
     removed: frozenset[str] = frozenset()
     committed: frozenset[str] = frozenset()  # a task set was committed, perhaps empty or with holes
     tasks: frozenset[TaskId] = frozenset()  # whose configurations a commit has applied
-    targets: frozenset[str] = frozenset()  # existing connectors whose target state is another now
+    targets: frozenset[str] = frozenset()  # existing connectors whose target state has changed
     session_key: SessionKey | None = None
     restarts: tuple[RestartRequest, ...] = ()
     logger_levels: tuple[LoggerLevel, ...] = ()
@@ -118,7 +118,7 @@ class ClusterState:
         return self._entry(connector).config
 
     def target(self, connector: str) -> Target | None:
-        """The wanted state; None when none is known, which no configured connector has."""
+        """The target state; None if unknown, which never applies to a configured connector."""
         return self._entry(connector).target
 
     def tasks(self, connector: str) -> tuple[TaskId, ...]:
@@ -247,7 +247,7 @@ class _Draft:
 
 
 class _Folding:
-    """One `fold_all` under way: drafts of the touched connectors, and the changes so far."""
+    """One `fold_all` in progress: drafts of the touched connectors, and the changes so far."""
 
     def __init__(self, state: ClusterState) -> None:
         self.offset = state.offset
@@ -336,7 +336,7 @@ class _Folding:
             return
         complete = all(number in draft.deferred for number in range(count))
         if complete:
-            # Also what lies beyond the count: a smaller set may follow a larger, unfinished one.
+            # Also tasks beyond the count: a smaller set may follow a larger, unfinished one.
             draft.applied |= draft.deferred
             self._tasks.update(TaskId(connector, number) for number in draft.deferred)
             if draft.deferred:

@@ -1,6 +1,6 @@
 """The statuses of a cluster: the fold of its status topic (kafka-connect.md §4.4).
 
-The last record wins, but for an UNASSIGNED that arrives after the next owner's RUNNING. Folding
+The last record wins, except for an UNASSIGNED that arrives after the next owner's RUNNING. Folding
 many records copies each touched dictionary once.
 """
 
@@ -48,7 +48,7 @@ class StatusState:
         return dict(sorted(self.topics.get(connector, {}).items()))
 
     def names(self) -> frozenset[str]:
-        """Every connector that has a status itself or through one of its tasks."""
+        """Every connector with a status of its own or of one of its tasks."""
         return frozenset(self.connectors) | frozenset(self.tasks)
 
 
@@ -108,7 +108,7 @@ V = TypeVar("V")
 
 
 class _Rows(Generic[K, V]):
-    """Nested mappings, by connector, being changed: a row is copied when first written to."""
+    """Nested mappings, by connector, while they change: a row is copied at its first write."""
 
     def __init__(self, rows: Mapping[str, Mapping[K, V]]) -> None:
         self._rows = dict(rows)

@@ -151,7 +151,7 @@ def unless_none(check: Check) -> Check:
 
 
 def non_null() -> Check:
-    """Some value."""
+    """Any value but null."""
     return _NON_NULL
 
 
@@ -171,7 +171,7 @@ def connector_name() -> Check:
 
 
 def unique_aliases(kind: str) -> Check:
-    """A list in which no alias occurs twice; `kind` is what they name, as a singular noun."""
+    """A list in which no alias occurs twice; `kind` is what the docs call the aliases."""
     return all_of(_NON_NULL, _Said(f"unique {kind}", _duplicate_alias))
 
 

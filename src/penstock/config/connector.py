@@ -1,6 +1,6 @@
 """The settings of all connectors, and the rules between them (kafka-connect.md §3).
 
-The keys stand in `connector_keys`. `SOURCE` and `SINK` are Kafka Connect 4.2.0's, in its order.
+The keys are in `connector_keys`. `SOURCE` and `SINK` are Kafka Connect 4.2.0's, in its order.
 `enrich` adds the settings that others imply: those of each transformation and predicate.
 
     >>> values = SINK.validate({"name": "s", "connector.class": "FileStreamSink"})
@@ -175,8 +175,8 @@ def enrich(
     (kafka-connect.md §3.1); checks and recommends classes that `plugins` knows.
 
     `worker_defaults` are the converters of the worker and their versions, by setting; they are
-    shown as the defaults of the connector's. Never raises: an alias that is listed twice counts
-    once here, and a class that does not exist has no settings.
+    shown as the connector's defaults. Never raises: a duplicate alias counts once here, and a class
+    that does not exist has no settings.
     """
     keys = [_with_plugins(key, plugins, worker_defaults or {}) for key in definition.keys]
     for alias in aliases(TRANSFORMS, props):
@@ -215,10 +215,10 @@ def _with_plugins(
 
 @dataclass(frozen=True, slots=True)
 class _NegatesSomething:
-    """`negate` needs `predicate`: Kafka reports it on the type, and its own text, unprefixed."""
+    """`negate` requires `predicate`: Kafka reports this on the type, without the usual prefix."""
 
     prefix: str
-    negate: bool  # both: whether it is given at all
+    negate: bool  # both: whether it is set
     predicate: bool
 
     def problem(self, name: str, value: Any) -> str | None:
@@ -251,7 +251,7 @@ class _Concrete:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A class without an installed version that is requested, except `allowed`."""
+    """A class of which no requested version is installed, except `allowed`."""
 
     text: str
     allowed: str | None = None
@@ -264,9 +264,8 @@ class _Refused:
 
 
 def version_problem(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
-    """Why no installed version is a requested one (kafka-connect.md §15.4); None if one is, or if
-    the
-    range is malformed, which its check reports."""
+    """Why no installed version matches the requested one (kafka-connect.md §15.4); None if one
+    does, or if the range is malformed, which its check reports."""
     if wanted is not None and version_range_problem(wanted) is not None:
         return None
     return mismatch(class_name, wanted, available)
@@ -412,7 +411,7 @@ def sink_group_problems(
 ) -> list[tuple[str, str]]:
     """The problem of a sink whose consumer group is the workers' group (kafka-connect.md §1.8).
 
-    Of distributed workers only.
+    For distributed workers only.
     """
     override = props.get(GROUP_OVERRIDE)
     if override is not None:
@@ -451,7 +450,7 @@ def override_problem(policy: str, allowlist: Collection[str], name: str) -> str 
     """Why `connector.client.config.override.policy` forbids a connector's setting `name` (without
     its `….override.` prefix); None if it does not (kafka-connect.md §3.1).
 
-    The policy goes by alias or class name. Raises KeyError for a policy that does not exist.
+    `policy` is an alias or a class name. Raises KeyError for a policy that does not exist.
     """
     policy_name = policy.rpartition(".")[2].removesuffix(POLICY_SUFFIX)
     allowed: Collection[str] | None = {

@@ -380,8 +380,8 @@ OFFSETS_TOPIC = Key(
     order=1,
     width=Width.LONG,
     display_name="Offsets topic",
-    doc="A topic of its own for this connector's offsets, created if it does not exist; unset uses"
-    " the worker's. Means nothing to a worker that works alone.",
+    doc="A separate topic for this connector's offsets, created if it does not exist; unset uses"
+    " the worker's. Standalone workers ignore it.",
 )
 
 CONNECTOR_KEYS: Final[tuple[Key[Any], ...]] = (

@@ -92,7 +92,7 @@ class Secret:
 
 
 class _NotThisKind(ValueError):
-    """A text is not of the kind; the message tells why."""
+    """A text is not of the kind; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _integer(name: str, bits: int) -> Kind[int]:
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def read(text: str) -> int:
-        # Java reads any decimal digit of the basic plane, and neither "_" nor inner blanks.
+        # Java accepts any decimal digit of the basic plane, but neither "_" nor inner blanks.
         digits = text.lstrip("+-").lstrip("0")
         if _INTEGER.fullmatch(text) and len(digits) < 20 and all(c <= "\uffff" for c in text):
             number = int(text)
@@ -178,7 +178,7 @@ def class_known_as(resolve: Callable[[str], str | None]) -> Kind[str]:
 
 
 class Check(Protocol):
-    """What a setting's value must fulfil. `str(check)` describes it for the reference page."""
+    """A requirement on a setting's value. `str(check)` describes it for the reference page."""
 
     def problem(self, name: str, value: Any) -> str | None:
         """The whole error message for setting `name`, or None if `value` is valid.
@@ -195,7 +195,7 @@ class Recommender(Protocol):
         """The values to offer."""
 
     def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
-        """Whether the setting has a meaning."""
+        """Whether the setting is relevant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ class ConfigValue:
     visible: bool = True
 
     def with_error(self, *texts: str) -> ConfigValue:
-        """The same, with more errors behind those it has."""
+        """The same, with these errors added at the end."""
         return replace(self, errors=(*self.errors, *texts))
 
 
@@ -347,7 +347,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ConfigDef:
-    """The settings of something, in the order they are shown, and the rules between them."""
+    """A set of settings, in the order they are shown, and the rules between them."""
 
     keys: tuple[Key[object], ...]
     rules: tuple[Rule, ...]
@@ -366,7 +366,7 @@ class ConfigDef:
         return self.by_name()[name]
 
     def by_name(self) -> dict[str, Key[object]]:
-        """The keys, findable."""
+        """The keys by name."""
         return {key.name: key for key in self.keys}
 
     def groups(self) -> list[str]:
@@ -378,12 +378,12 @@ class ConfigDef:
         return ConfigDef(*self.keys, *keys, rules=(*self.rules, *rules))
 
     def embedded(self, prefix: str, group: str, first_order: int = 0) -> Iterator[Key[object]]:
-        """The keys as part of a whole, numbered as `sorted_keys` has them."""
+        """The keys as part of a whole, numbered in the order of `sorted_keys`."""
         for order, key in enumerate(self.sorted_keys(), first_order):
             yield key.embedded(prefix, group, order)
 
     def sorted_keys(self) -> list[Key[object]]:
-        """By group and place in it, then required ones first, by importance, by name."""
+        """By group and order in it, then required ones first, then by importance and name."""
         groups = self.groups()
         ranks = list(Importance)
         return sorted(
@@ -512,7 +512,7 @@ def under(settings: Mapping[str, T], prefix: str) -> dict[str, T]:
 
 
 def list_entries(value: object) -> tuple[str, ...]:
-    """The entries of a parsed list; none of other values."""
+    """The entries of a parsed list; none for other values."""
     return value if isinstance(value, tuple) else ()
 
 
@@ -549,8 +549,8 @@ def shown(value: object) -> str:
 def written(value: object) -> str | None:
     """A parsed value as the text of a configuration (kafka-connect.md §1.8, `value.value`).
 
-    Parsing it returns the same value, except for a Secret, and a list whose entries have blanks at
-    an end or commas.
+    Parsing it returns the same value, except for a Secret, and a list whose entries have commas, or
+    blanks at an end.
     """
     match value:
         case None:

@@ -50,7 +50,7 @@ def bad_listener(values: Sequence[str] | None) -> str | None:
 
 
 def bad_listeners(values: Sequence[str] | None) -> str | None:
-    """The same of `listeners`, which must not be empty."""
+    """The same for `listeners`, which must not be empty."""
     if not values:
         return "at least one URL is expected, ex: http://localhost:8080,https://localhost:8443."
     return bad_listener(values)

@@ -31,7 +31,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
     """The settings in file order; of repeated settings, the last value counts.
 
     The bytes are ISO-8859-1; `\\uXXXX` says everything else. Raises ConfigInvalid for a `\\u`
-    without four hexadecimal digits; any other bytes are properties of some kind.
+    without four hexadecimal digits; all other bytes are valid.
     """
     return parse_properties_text(data.decode("iso-8859-1"))
 
@@ -41,7 +41,7 @@ def parse_properties_text(text: str) -> dict[str, str]:
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
         match = _LINE.fullmatch(line)
-        assert match is not None, line  # the pattern takes every text
+        assert match is not None, line  # the pattern matches every text
         settings[_unescaped(match["name"])] = _unescaped(match["value"])
     return settings
 
@@ -58,14 +58,14 @@ def _logical_lines(text: str) -> Iterator[str]:
     """Lines without indentation, comments and blank lines left out and continuations joined."""
     lines = _LINE_END.split(text)
     if not lines[-1]:
-        lines.pop()  # what follows the last line end is no line
+        lines.pop()  # nothing follows the last line end
     rest = iter(enumerate(lines, 1))
     for number, line in rest:
         logical = line.lstrip(_BLANK)
         if not logical or logical[0] in "#!":
             continue
-        # A lone backslash continues nothing, and so is no line; at the end of the file Java
-        # takes it for one.
+        # A lone backslash continues nothing, so it is not a line; at the end of the file Java takes
+        # it for one.
         if logical == "\\":
             if number == len(lines):
                 yield ""
@@ -167,7 +167,7 @@ def _create_request(document: dict[str, object], path: str) -> ConnectorFile | N
 def _json_object(data: bytes) -> dict[str, object] | None:
     """The JSON object at the start of the bytes, with numbers as text."""
     try:
-        # Not orjson: a number has to stay the text it was, as Jackson's coercion keeps it.
+        # Not orjson: a number must keep its text, as in Jackson's coercion.
         decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
         document, _ = decoder.raw_decode(data.decode("utf-8").lstrip())
     except (ValueError, RecursionError):

@@ -78,7 +78,7 @@ def placeholders(text: str) -> list[Placeholder]:
 
 
 def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) -> Transformed:
-    """The configuration with all placeholders replaced for which a provider has a value. Every
+    """The configuration with all placeholders replaced that a provider has a value for. Each
     provider is called once per path. Raises what providers raise."""
     requests: dict[tuple[str, str], dict[str, None]] = {}
     for text in config.values():

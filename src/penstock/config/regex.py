@@ -1,7 +1,6 @@
-"""Java's regular expressions, as settings have them, for Python's `re`.
+"""Translates Java's regular expressions in settings to Python's `re`.
 
-Syntax that differs is translated; what Python cannot do is refused, with the reason. No pattern has
-another meaning than in Java.
+Syntax that Python cannot express is refused, with the reason. No pattern changes its meaning.
 
     >>> bool(compile_java(r"orders-\\p{Digit}+\\z").fullmatch("orders-12"))
     True
@@ -78,7 +77,7 @@ _CODES: Final = (
 
 
 class RegexInvalid(ValueError):
-    """A text is not a regular expression, or an unsupported one; the message has Java's form."""
+    """A text is not a regular expression, or not a supported one; the message has Java's form."""
 
     def __init__(self, reason: str, pattern: str, index: int) -> None:
         self.reason = reason
@@ -209,7 +208,7 @@ class _Translation:
         flags = f"{on}-{off}" if off else on
         if match[3] == ":":
             return f"(?{flags}:", 1
-        # Java's "(?i)" holds up to the end of the group it stands in, alternatives included.
+        # Java's "(?i)" applies until the end of its group, including alternatives.
         if not self.groups and start == 0:
             return (f"(?{on})" if on else ""), 0
         if self.groups and self.groups[-1][0] == start:
@@ -238,7 +237,7 @@ class _Translation:
             return f"(?P={match[1]})"
         if char in "123456789":
             self.at += 1
-            return f"(?:\\{char})"  # so that a digit that follows stays a character
+            return f"(?:\\{char})"  # so that a following digit stays a character
         members, inverted = self.members()
         if members is not None:
             return f"[{'^' if inverted else ''}{members}]"
@@ -341,5 +340,5 @@ class _Translation:
 
 
 def _in_class(char: str) -> str:
-    # re warns of what may become set operations one day, so they are always escaped.
+    # re warns of possible future set operations, so these are always escaped.
     return "\\" + char if char in "&|~-[]^\\" else re.escape(char)

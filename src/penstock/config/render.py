@@ -31,9 +31,9 @@ def config_infos(
 ) -> Json:
     """`ConfigInfos`: the answer to a validation.
 
-    `definitions` are the framework's and then the plugin's, `values` the findings about both.
-    Of two for the same setting, the later counts, in the place of the first. Findings
-    about undeclared settings come first.
+    `definitions` are the framework's and then the plugin's, `values` the findings about both. Of
+    two for the same setting, the later counts, at the place of the first. Findings about undeclared
+    settings come first.
     """
     keys: dict[str, Key[object]] = {}
     groups: dict[str, None] = {}
@@ -110,7 +110,7 @@ def config_key_info(key: Key[Any], prefix: str = "") -> Json:
         "importance": key.importance.value,
         "documentation": key.doc,
         "group": key.group,
-        # So a 4.2.0 worker writes it (captured); older ones called it "order".
+        # As in 4.2.0 workers (captured); older ones called it "order".
         "order_in_group": key.order,
         "width": key.width.value,
         "display_name": key.name if key.display_name is None else key.display_name,

@@ -1,4 +1,4 @@
-"""Automatic restarts of what has failed: `penstock.restart.*`.
+"""Automatic restarts after failures: `penstock.restart.*`.
 
 A connector's settings, with defaults in the worker's file. They are penstock's, so a validation
 only reports those that a connector has set.
@@ -25,10 +25,9 @@ POLICY = Key(
     order=1,
     width=Width.SHORT,
     display_name="Restart Policy",
-    doc="Which failures of a connector or task are followed by a restart: none ('off', as Kafka"
-    " Connect has it), those that may pass by themselves because a server is unreachable "
-    "or a process was"
-    " ended ('retriable'), or 'any'.",
+    doc="Which failures of a connector or task lead to an automatic restart: none ('off', as in "
+    "Kafka Connect), those that may be transient, such as an unreachable server or a killed "
+    "process ('retriable'), or 'any'.",
 )
 ATTEMPTS = Key(
     "penstock.restart.attempts",

@@ -67,7 +67,7 @@ def topic_group_keys(
     `inherited` are the parsed settings of the group `default`; None for that group itself.
     """
     is_default = inherited is None
-    # Kafka ignores the patterns of `default`, which has all topics without another group.
+    # Kafka ignores the patterns of `default`, which contains all topics without another group.
     patterns = non_null() if is_default else valid_regexes("regular expressions")
     own = ConfigDef(
         Key(

@@ -13,7 +13,7 @@ LATEST: Final = "latest"
 _QUALIFIERS: Final = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
 _ALIASES: Final = {"ga": "", "final": "", "release": "", "cr": "rc"}
 _SHORT: Final = {"a": "alpha", "b": "beta", "m": "milestone"}
-"""What a letter means that a number follows at once (`1.0a1`)."""
+"""The meaning of a letter directly before a number (`1.0a1`)."""
 
 T = TypeVar("T", int, tuple[int, str])
 
@@ -76,8 +76,8 @@ class VersionRange:
 
 
 def mismatch(class_name: str, wanted: str | None, available: Sequence[str]) -> str | None:
-    """The problem if no available version is a requested one; None if one is, or any is valid
-    (null, `latest`), or the range is malformed (kafka-connect.md §15.4)."""
+    """The problem if no available version matches the requested one; None if one does, or any is
+    valid (null, `latest`), or the range is malformed (kafka-connect.md §15.4)."""
     if wanted is None or wanted == LATEST:
         return None
     version_range = VersionRange(wanted)
@@ -138,7 +138,7 @@ def _item(text: str, *, followed_by_digit: bool = False) -> int | str:
 
 
 def _trim(items: list[_Item]) -> None:
-    """Removes what has no meaning at the end, also before lists: `1.0-rc` is `1-rc`."""
+    """Removes meaningless items at the end, also before lists: `1.0-rc` is `1-rc`."""
     for at in range(len(items) - 1, -1, -1):
         if items[at] in (0, "", []):
             del items[at]
@@ -174,7 +174,7 @@ def _filled(items: list[_Item], size: int) -> list[_Item | None]:
 
 
 def _rank(word: str) -> tuple[int, str]:
-    """Known words by their place; others are above them all, by alphabet."""
+    """Known words by their place; others rank above them, alphabetically."""
     if word in _QUALIFIERS:
         return _QUALIFIERS.index(word), ""
     return len(_QUALIFIERS), word

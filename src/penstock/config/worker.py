@@ -1,6 +1,6 @@
 """The configuration of a worker (kafka-connect.md §2), and what derives from it alone.
 
-The keys stand in `worker_keys`. `config.props` also has undeclared settings, which are for Kafka
+The keys are in `worker_keys`. `config.props` also has undeclared settings, which are for Kafka
 clients or Spark.
 
     >>> config = parse_distributed({
@@ -113,7 +113,7 @@ def topic_settings(config: Config, prefix: str) -> TopicSettings:
         for name, value in configured.items()
         if name not in ("topic", "partitions", "replication.factor", "cleanup.policy")
     }
-    # The config topic has one partition, and all three are compacted, whatever is asked for.
+    # The config topic has one partition, and all three are compacted, whatever the settings.
     vain = ["partitions"] if prefix == CONFIG_STORAGE_PREFIX else []
     dropped = tuple(prefix + name for name in (*vain, "cleanup.policy") if name in configured)
     return TopicSettings(settings, dropped)
@@ -147,7 +147,7 @@ def transactional_id(config: Config, task: TaskId) -> str:
 
 
 def spark_settings(config: Config) -> dict[str, str]:
-    """The settings that are Spark's: every `spark.*`, under its full name."""
+    """Spark's settings: every `spark.*`, under its full name."""
     return {name: value for name, value in config.props.items() if name.startswith("spark.")}
 
 
@@ -161,7 +161,7 @@ def kafka_encrypted(config: Config) -> bool:
 
 def rest_ssl_settings(config: Config, prefix: str = "listeners.https.") -> dict[str, str]:
     """The TLS settings of https listeners: those with the prefix if there are any, without it;
-    else the plain `ssl.*` (never a mixture, kafka-connect.md §1.1). Pass `admin.listeners.https.`
+    otherwise the plain `ssl.*` (never both, kafka-connect.md §1.1). Pass `admin.listeners.https.`
     for the admin listeners."""
     source = under(config.props, prefix) or config.props
     return {name: value for name, value in source.items() if name.startswith("ssl.")}
@@ -186,6 +186,6 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spelled(underscores: re.Match[str]) -> str:
-    """One is a dot, two an underscore, three a hyphen; of more, hyphens come first."""
+    """One is a dot, two an underscore, three a hyphen; more begin with hyphens."""
     length = len(underscores[0])
     return "." if length == 1 else "-" * (length // 3) + "_" * (length % 3 > 0)

@@ -532,7 +532,7 @@ SASL: Final = (
         doc="Passphrase of the key that signs OAuth assertions.",
     ),
 )
-"""The client SASL settings that matter here; others are passed on unread."""
+"""The client SASL settings that are used here; others are passed on unread."""
 
 WORKER_SYNC_TIMEOUT = Key(
     "worker.sync.timeout.ms",
@@ -784,4 +784,4 @@ DISTRIBUTED: Final = ConfigDef(
 """Settings of a worker that is part of a cluster."""
 
 STANDALONE: Final = ConfigDef(*COMMON.keys, *REST.keys, OFFSET_STORAGE_FILE)
-"""Settings of a worker that works alone."""
+"""Settings of a standalone worker."""

@@ -47,7 +47,7 @@ ERROR_RATE: Final = Key(
 
 
 class BlackholeSink(SinkConnector):
-    """Takes records, and forgets them."""
+    """Discards all records."""
 
     plugin = Plugin(
         class_name="io.penstock.blackhole.BlackholeSinkConnector",

@@ -46,8 +46,9 @@ from penstock.data.schema import (
 from penstock.errors import DataError
 
 Read = Callable[[Value], Value]
-ReadMany = Callable[[list[Value]], list[Value] | None]
 """A Connect value from a JSON node."""
+ReadMany = Callable[[list[Value]], list[Value] | None]
+"""Connect values from JSON nodes; None if a node must be read separately."""
 
 
 class Malformed(ValueError):

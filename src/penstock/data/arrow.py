@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 def keep_pandas_out() -> None:
-    """Makes pyarrow look for pandas now and not find it.
+    """Makes pyarrow look for pandas now, without success.
 
     Otherwise pyarrow imports pandas with the first array from a list, to see whether it is a
     Series. `to_pandas` and plugins can still import pandas later. Does nothing if pandas has been

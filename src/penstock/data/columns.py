@@ -1,7 +1,7 @@
-"""Columns that Arrow holds; their Python values are made on demand.
+"""Columns held by Arrow; their Python values are made on demand.
 
-Code that uses `values` need not know of these classes. Code that knows them avoids a Python object
-for every record: converters that read `Cells`, writers that take `Fields` (docs/decisions, 15).
+Code that uses `values` need not know these classes. Code that knows them avoids a Python object for
+every record: converters that read `Cells`, writers that take `Fields` (docs/decisions, 15).
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Cells(_Held):
 class Fields(_Held):
     """Maps (without a schema) or structs with the same members: an array for each member.
 
-    A member is an array of `large_string`, `int64`, `float64` or `bool`. Only that of a struct's
-    optional field may have nulls. Maps may have been filled in different orders: `loose` are the
-    members that may differ in place, by default all. The text of a map must not depend on that
+    A member is an array of `large_string`, `int64`, `float64` or `bool`. Only optional fields of
+    structs may have nulls. Maps may have been filled in different orders: `loose` are the members
+    whose place may differ, by default all. The text of a map must not depend on that
     (`order_matters`).
     """
 
@@ -136,5 +136,5 @@ NATURAL: Final[Mapping[type, pa.DataType]] = {
 
 def _values(array: pa.Array) -> list[Any]:
     if array.null_count and not pa.types.is_binary(array.type):
-        return array.to_pylist()  # type: ignore[no-any-return]  # numpy would take nulls for NaN
+        return array.to_pylist()  # type: ignore[no-any-return]  # numpy would turn nulls into NaN
     return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]

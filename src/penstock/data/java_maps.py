@@ -1,4 +1,4 @@
-"""The order in which Java's `HashMap` iterates, in which Kafka Connect prints and serialises its
+"""The iteration order of Java's `HashMap`, in which Kafka Connect prints and serialises its
 entries."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON as text of schemas."""
+"""JSON in texts of schemas."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def compact(value: Any, *, sort: bool = False) -> str:
-    """JSON without blanks, all characters as they are. Raises ValueError for cycles."""
+    """JSON without blanks, non-ASCII characters unescaped. Raises ValueError for cycles."""
     return json.dumps(value, separators=(",", ":"), sort_keys=sort, ensure_ascii=False)

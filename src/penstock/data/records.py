@@ -107,8 +107,8 @@ class Column:
 class Records:
     """A batch of Connect records on its way from or to Kafka.
 
-    `topics`, `partitions`, `timestamps`, `origins` are as long as `keys` and `values`.
-    For sinks they tell where a record was read, and `offsets` is as long; for sources where it goes
+    `topics`, `partitions`, `timestamps`, `origins` are as long as `keys` and `values`. For sinks
+    they say where a record was read, and `offsets` is as long; for sources, where it goes
     (`partitions[i]` None: the producer's partitioner decides), and `offsets` is empty. Timestamps
     are ms since the epoch or None. An empty `headers` means that no record has any; otherwise it is
     as long as the rest. `origins` counts from 0; by default, it is the row numbers.

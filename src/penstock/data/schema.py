@@ -13,7 +13,7 @@
 
 Logical types are recognised by the schema's name alone (kafka-connect.md §9.1): `Decimal` is a
 `decimal.Decimal` with exactly the schema's scale, `Date` a `datetime.date`, `Time` a
-`datetime.time` and `Timestamp` an aware `datetime.datetime` in UTC, both of ms resolution.
+`datetime.time` and `Timestamp` an aware `datetime.datetime` in UTC, both with ms resolution.
 
 Schemas are values: equal when every attribute is equal, hashable, and never modified, nor are the
 `default` and `parameters` inside them.
@@ -33,7 +33,7 @@ from penstock.errors import DataError
 
 Value = Any
 """A Connect value: None, bool, int, float, str, bytes, list, dict (map or struct), or a logical
-type's value (`Decimal`, `date`, `time`, `datetime`); the schema of its run tells which."""
+type's value (`Decimal`, `date`, `time`, `datetime`); the schema of its run says which."""
 
 
 class Type(Enum):
@@ -270,7 +270,7 @@ def int_range(type: Type) -> tuple[int, int]:
 
 
 def within(type: Type) -> Callable[[Value], bool]:
-    """The function that tells whether an int is in the range of an integer type."""
+    """The function that checks whether an int is in the range of an integer type."""
     low, high = int_range(type)
     return range(low, high + 1).__contains__
 
@@ -356,8 +356,8 @@ def check(schema: Schema, value: Value, location: str = "value") -> None:
 
     Worded as Kafka Connect's `ConnectSchema.validateValue`; `location` says where the value was
     found, such as `field: "id"`. An integer out of its type's range is reported as the Long it
-    would be in Java. A struct may leave out fields that are optional or have a default; a field
-    its schema does not have is an error.
+    would be in Java. A struct may omit fields that are optional or have a default; a field that its
+    schema lacks is an error.
     """
     if value is None:
         if not schema.optional:

@@ -61,7 +61,7 @@ def texts_of(schema: Schema | None, end: str = "") -> TextsOf:
     followed by `end`, as an Arrow array of `large_string`.
 
     The texts are those of `text_of`, made a field at a time if the values are uniform. A lone
-    surrogate is `?`, as Java encodes it.
+    surrogate becomes `?`, as in Java.
     """
     text = text_of(schema)
     alike: Alike | None = None
@@ -365,8 +365,8 @@ def shortest_float32(value: float) -> float:
 
     Its text is Java's for a Float: 0.1, not 0.10000000149011612.
     """
-    # Six digits always survive the way through a normal 32-bit float, so that many are never
-    # too many; below the normal range fewer may do.
+    # A normal 32-bit float always preserves six digits, so six are never too many; below the normal
+    # range fewer may suffice.
     for digits in range(6 if abs(value) >= _SMALLEST_NORMAL_FLOAT else 2, 9):
         short = float(f"{value:.{digits}g}")
         if float32(short) == value:
@@ -381,7 +381,7 @@ def _infinite_text(value: float) -> str:
 def _scientific(value: float, shortest: str) -> str:
     """Java's `d.ddE±x` of a value; `shortest` is its text in Python."""
     digits = len(shortest.partition("e")[0].lstrip("-").replace(".", "").strip("0"))
-    # Java prints two digits at least, and where one would do the two that are nearest.
+    # Java prints at least two digits: where one would suffice, the nearest two.
     text = f"{value:.1e}" if digits == 1 else f"{Decimal(shortest):.{digits - 1}e}"
     mantissa, _, exponent = text.partition("e")
     return f"{mantissa}E{int(exponent)}"

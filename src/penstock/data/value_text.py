@@ -24,7 +24,7 @@ TextOf = Callable[[Value], str]
 
 
 def to_text(schema: Schema | None, value: Value) -> str | None:
-    """The text of a value; None for null. Raises DataError for what is not a Connect value.
+    """The text of a value; None for null. Raises DataError if it is not a Connect value.
 
     Strings are in quotes within an array, map or struct. Bytes are base64. A struct looks like a
     map. A temporal before 1970-01-02 is written as a time only.

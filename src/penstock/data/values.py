@@ -184,7 +184,7 @@ class _Parser:
 
     def _scalar(self, token: str) -> Parsed:
         """The temporal or number that starts with the token, which was taken before."""
-        # The colons of a time are tokens of their own.
+        # The colons of a time are separate tokens.
         rest = self._tokens[self._at : self._at + 4]
         if len(rest) == 4 and _starts_number(token):
             temporal = _temporal(token + "".join(rest))
@@ -282,7 +282,7 @@ def _identity(value: Value) -> object:
 
 
 def _common(parsed: list[Parsed]) -> Schema | None:
-    """The common schema of all values but nulls; None if there is none, or all are null."""
+    """The common schema of all non-null values; None if there is none, or all are null."""
     common: Schema | None = None
     for schema, _ in parsed:
         if schema is None:
@@ -312,13 +312,13 @@ def _merged(one: Schema, other: Schema) -> Schema | None:
 def _aligned(common: Schema | None, parsed: Parsed) -> Value:
     """The value converted to the common schema; raises _NotParsed if that is impossible.
 
-    As in Kafka Connect, what is inside a list or map is not converted.
+    As in Kafka Connect, the content of a list or map is not converted.
     """
     schema, value = parsed
     if common is None:
         return _schemaless(schema, value)
     if value is None:
-        raise _NotParsed  # what was parsed is never optional
+        raise _NotParsed  # a parsed schema is never optional
     if schema is common:
         return value
     kind = type(value)
@@ -378,7 +378,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+))
 _INT_RANGES: Final = [(schema, *int_range(schema.type)) for schema in (INT8, INT16, INT32, INT64)]
 _BEYOND_LONG: Final = Decimal("1e19")
 _INT_MIN, _INT_MAX = int_range(Type.INT32)
-# Characters that are two for Java and never digits.
+# Java counts these as two characters, never digits.
 _ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -432,7 +432,7 @@ def nearest_float32(exact: Decimal) -> float:
     """The 32-bit float nearest to a number, as Java's `BigDecimal.floatValue` finds it.
 
     Rounding to a double first may lead to the wrong neighbour. So an inexact double is rounded to
-    odd: no 32-bit float, and no middle of two, is an odd double.
+    odd: no 32-bit float, and no midpoint of two, is an odd double.
     """
     wide = float(exact)
     if isfinite(wide) and Decimal(wide) != exact and not pack(">d", wide)[-1] & 1:

@@ -1,4 +1,4 @@
-"""The demo: a real file through Kafka into another file, on a distributed worker of its own."""
+"""The demo: a real file through Kafka into another file, on its own distributed worker."""
 
 from penstock.demo.run import run_demo
 

@@ -28,7 +28,7 @@ _REST_PORT: Final = 8083
 
 _PORTS: Final = 100
 _BUSY: Final = frozenset({409, 500, 503})
-"""Answers that mean "not yet" from a cluster that is still coming together."""
+"""Answers that mean "not yet" from a cluster that is still starting."""
 
 
 def near_port(first: int = _REST_PORT) -> int:
@@ -65,7 +65,7 @@ class Rest:
             return False
 
     def create(self, name: str, config: Mapping[str, str]) -> str | None:
-        """Creates a connector. Returns None if it was created, otherwise why it cannot be yet.
+        """Creates a connector. Returns None if it was created, otherwise why it is not yet.
 
         Raises DemoRefused if a retry would not help.
         """
@@ -152,7 +152,7 @@ class Watch:
 
 
 def source_position(key: bytes, value: bytes) -> int | None:
-    """The position in a record of the offsets topic, if it is about the demo's source.
+    """The position in a record of the offset topic, if it is about the demo's source.
 
     >>> source_position(b'["demo-source",{"filename":"/a"}]', b'{"position":42}')
     42
@@ -170,7 +170,7 @@ def source_position(key: bytes, value: bytes) -> int | None:
 def until(
     ready: Callable[[], bool], *, tick: Callable[[], None], timeout_ms: int, now: Callable[[], int]
 ) -> bool:
-    """Polls until the condition holds, or time-out; `tick` waits a moment, and may raise."""
+    """Polls until the condition holds; False at the time-out. `tick` waits, and may raise."""
     deadline = now() + timeout_ms
     while not ready():
         if now() > deadline:

@@ -22,7 +22,7 @@ from typing import Final
 from penstock.errors import PenstockError
 
 LINE_LIMIT: Final = 1_048_000
-"""The longest line, in bytes, that fits in one message. A broker takes batches of 1,048,588 bytes
+"""The longest line, in bytes, that fits in one message. A broker accepts batches of 1,048,588 bytes
 unless `message.max.bytes` says otherwise, and a batch of one record has up to 100 of overhead."""
 
 _WINDOW: Final = 1_000  # how many lines around a difference are searched for its cause
@@ -215,7 +215,7 @@ def _cause(
 
 
 def _agree(one: list[bytes], other: list[bytes], enough: int = 3) -> bool:
-    """Whether two windows begin with the same lines; a few, as empty lines are all the same."""
+    """Whether two windows begin with the same lines: a few, because empty lines are all equal."""
     return bool(one and other) and one[:enough] == other[: len(one[:enough])]
 
 

@@ -98,7 +98,7 @@ class BrokerProcess:
         """Starts the broker and waits until it answers; raises StartupFailed if it does not."""
         # In a thread, because signals interrupt only the main one: there, a signal between the
         # start of the process and the assignment of its handle would leave the process running.
-        # (And an event, because Python takes a thread whose `join` is interrupted for dead.)
+        # (And an event, because Python considers a thread dead whose `join` is interrupted.)
         thread = threading.Thread(target=self._start, name="broker-start", daemon=True)
         try:
             with interrupts.held():

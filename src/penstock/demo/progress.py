@@ -16,7 +16,7 @@ STALLED_MS: Final = 60_000
 """If nothing moves for this long and a task does not run, the demo stops waiting."""
 
 SILENT_MS: Final = 120_000
-"""If nothing moves for this long, the demo stops waiting although all tasks run."""
+"""If nothing moves for this long, the demo stops waiting even if all tasks run."""
 
 SETTLED_MS: Final = 1_500
 """Longer than the worker's commit interval, so a surplus record would be visible by then."""
@@ -89,7 +89,7 @@ class Instance:
 
 
 def instances_of(name: str, status: Mapping[str, Any]) -> tuple[Instance, ...]:
-    """A connector and its tasks from the body of a status answer."""
+    """A connector and its tasks from the body of a status response."""
     connector: Mapping[str, Any] = status.get("connector") or {}
     tasks: list[Mapping[str, Any]] = status.get("tasks") or []
     return (
@@ -209,7 +209,7 @@ class Progress:
         return next(filter(None, reasons), "waiting for the first record")
 
     def states(self) -> str:
-        """The states as a sentence part: `demo-source RUNNING, demo-source-0 FAILED`."""
+        """The states as part of a sentence: `demo-source RUNNING, demo-source-0 FAILED`."""
         if self.running:
             return "all RUNNING"
         named = ", ".join(f"{part.name} {part.state}" for part in self.parts)

@@ -1,4 +1,4 @@
-"""The demo from beginning to end: a file through Kafka into another, on a cluster of its own.
+"""The demo from beginning to end: a file through Kafka into another, on its own cluster.
 
 Set up, move, compare, report the outcome, and leave nothing running. Only this module of the demo
 knows the time and the terminal.
@@ -408,7 +408,7 @@ def _size(file: Path) -> int:
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
-    """What changes when a file is written to or replaced."""
+    """Changes when a file is written to or replaced."""
     stat = file.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
 

@@ -1,7 +1,7 @@
-"""The sample file: many lines of very different kinds, the same ones on every machine.
+"""The sample file: many lines of very different kinds, identical on every machine.
 
 `KINDS` lists them: text of many scripts, logs, JSON, CSV, empty lines, characters that some
-programs take for a line's end (U+0085, U+2028, form feed, …), and very long lines.
+programs treat as line ends (U+0085, U+2028, form feed, …), and very long lines.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ ODD: Final = (
     "#",
     "x",
 )
-"""Lines that a careless program would cut, trim, join, unquote or take for something else."""
+"""Lines that a careless program would cut, trim, join, unquote or misread."""
 
 
 def sample_lines(count: int = SAMPLE_LINES, seed: int = SEED) -> Iterator[str]:

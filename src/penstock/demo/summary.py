@@ -178,7 +178,7 @@ def _command(properties: Path) -> str:
 
 
 def _penstock() -> str:
-    """The command, by its path, as one word of a shell."""
+    """The command, by its path, quoted for a shell."""
     beside = Path(sys.executable).with_name("penstock")
     if os.access(beside, os.X_OK):
         return shlex.quote(os.fspath(beside))

@@ -43,7 +43,7 @@ class DemoStep:
 
 
 class View(Protocol):
-    """Shows the demo's steps. Leaving it as a context marks an open step as failed."""
+    """Shows the demo's steps. An exception in its context marks an open step as failed."""
 
     def begin(self, name: str) -> None:
         """A step begins."""

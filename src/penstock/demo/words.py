@@ -1,4 +1,4 @@
-"""How the demo writes numbers."""
+"""The demo's number formats."""
 
 from __future__ import annotations
 

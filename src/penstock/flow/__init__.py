@@ -1,8 +1,8 @@
 """The data plane: connector tasks on standing Spark tasks.
 
-    driver/  in the worker: which slots there are, and which task is on which
+    driver/  in the worker: the slots, and the tasks placed on them
     stage/   in Spark's Python workers: the tasks themselves
     spark/   Spark: its session, the Java in its JVMs, its cluster
 
-`plan` says what a task does; `messages` and `control` are what worker and stage share.
+`plan` describes a task; worker and stage share `messages` and `control`.
 """

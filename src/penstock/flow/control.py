@@ -1,8 +1,8 @@
 """The connection between a worker and the stages of its slots.
 
 On one machine it is a local socket in a folder that only the worker's user can enter; on a Spark
-cluster it is TCP to the driver's host. Both ends prove that they know a key, which travels with
-Spark's own task and encrypts the TCP traffic.
+cluster it is TCP to the driver's host. Both ends prove that they know a key, which is sent with
+Spark's task and encrypts the TCP traffic.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Channel:
 
 
 class Listening:
-    """The worker's end: where stages connect to."""
+    """The worker's end: the listener that stages connect to."""
 
     def __init__(self, folder: Path, host: str | None = None, bind: str | None = None) -> None:
         """Listens in the private `folder`, or on TCP if its name is too long for a socket. On a

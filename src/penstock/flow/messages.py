@@ -1,7 +1,7 @@
 """The messages between a worker and the stages of its slots.
 
 Both ends are ours, and the connection is authenticated before anything is read; see `control`.
-A task that is placed on a slot has a number, `id`, that no other placement of the worker has.
+Each placement of a task on a slot has a number, `id`, that is unique within the worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Places a task on the slot. A sink runs from then on; a source waits for `Begin`."""
+    """Places a task on the slot. A sink starts at once; a source waits for `Begin`."""
 
     id: int
     plan: FlowPlan
@@ -38,7 +38,7 @@ class OpenPart:
 @dataclass(frozen=True, slots=True)
 class Begin:
     """Starts a source task at its stored offsets. `keys`: the key bytes under which the offsets
-    topic stores source partitions already, by partition key."""
+    topic already stores source partitions, by partition key."""
 
     id: int
     offsets: Offsets
@@ -109,7 +109,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A source task has its producer; exactly once, older ones are fenced. It waits for `Begin`."""
+    """A source task has its producer; with exactly once, older ones are fenced. Awaits `Begin`."""
 
     id: int
 
@@ -125,8 +125,8 @@ class Running:
 class Progress:
     """Records that have reached their target since the last message of this kind.
 
-    `records` were read, `done` reached the target, `failed` are tolerated; transforms dropped the
-    difference. `lost`: dead letters that Kafka did not take.
+    `records` were read, `done` reached the target, `failed` were tolerated; transforms dropped the
+    difference. `lost`: dead letters that Kafka did not accept.
     """
 
     id: int
@@ -196,7 +196,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task has ended because it could not go on."""
+    """A task has ended because it could not continue."""
 
     id: int
     trace: Trace
@@ -213,7 +213,7 @@ class TaskLoad:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy a slot's tasks are; sent now and then while they are. `rss` in bytes."""
+    """How busy a slot's tasks are; sent periodically while they are. `rss` in bytes."""
 
     rss: int
     tasks: Mapping[int, TaskLoad]
@@ -221,7 +221,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where the sink tasks of the slot read next."""
+    """The positions of the slot's sink tasks."""
 
     ticket: int
     tasks: Mapping[int, Mapping[TopicPartition, int]]
@@ -229,7 +229,7 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Records of a `Watch`, with what became of them step by step (`stage.tap`)."""
+    """Records of a `Watch`, with what happened to them step by step (`stage.tap`)."""
 
     ticket: int
     records: Sequence[Mapping[str, Any]]

@@ -29,7 +29,7 @@ Settings = Mapping[str, str | int | float | bool]
 
 @dataclass(frozen=True, slots=True)
 class ConverterPlan:
-    """A converter class with the settings it is made from."""
+    """A converter class with its settings."""
 
     kind: type[HeaderConverter]
     config: Config
@@ -148,7 +148,7 @@ class SourcePlan:
     conversion: Conversion
     tolerance: Tolerance
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
-    topic_groups: tuple[TopicGroup, ...] = ()  # empty: topics are the broker's business
+    topic_groups: tuple[TopicGroup, ...] = ()  # empty: left to the broker
     transactions: Transactions | None = None  # None: at least once
     interceptors: tuple[InterceptorPlan, ...] = ()
 
@@ -179,7 +179,7 @@ class SinkPlan:
     consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
     admin: Settings | None = field(repr=False)  # for lags; None: librdkafka cannot connect
     group_admin: Mapping[str, object] | None = field(default=None, repr=False)
-    """How to remove a member from its group, in kafka-python's names."""
+    """Settings of the admin client that removes group members, in kafka-python's names."""
     commit_interval_ms: int = 60_000
     interceptors: tuple[InterceptorPlan, ...] = ()
 

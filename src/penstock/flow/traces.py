@@ -1,7 +1,7 @@
 """Why a connector or task failed: the trace in its status, and whether the error is transient.
 
-A trace begins with one line as a summary: the error, its message and its root cause. Then come the
-causes, a line each, and the stack without the engine's own frames.
+A trace begins with a one-line summary: the error, its message and its root cause. The causes
+follow, a line each, and the stack without the engine's frames.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `jars.lock` lists every archive with its checksum; nothing is resolved transitively. A set is a
 folder of jars under the penstock home (`PENSTOCK_HOME`, by default `~/.penstock`); a folder is
 complete or absent. On a machine without a network, `PENSTOCK_JARS` names a folder with the sets,
-which `export` has written; nothing is fetched then.
+which `export` has written; then nothing is fetched.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
     """The folder with the jars of one set; fetches them if it does not exist.
 
     `say` is called with the progress. Raises StartupFailed when Java is missing or too old, an
-    archive cannot be fetched, or its checksum differs; and when `PENSTOCK_JARS` names a folder that
-    lacks the set.
+    archive cannot be fetched, or its checksum differs; and when `PENSTOCK_JARS` names a folder
+    without the set.
     """
     jars = locked(which)
     name = _folder_name(which, jars)
@@ -90,7 +90,7 @@ def folder(which: str, say: Callable[[str], None] = lambda text: None) -> Path:
         )
     target = home() / "jars" / name
     if not target.is_dir():
-        with locked_home("fetching"):  # Ivy's cache is for one process at a time
+        with locked_home("fetching"):  # Ivy's cache allows one process at a time
             if not target.is_dir():
                 say(f"fetching {len(jars)} jars for {which}")
                 _fetch(jars, target)
@@ -190,13 +190,14 @@ def _check(jar: Jar, file: Path, log: str) -> None:
         )
         raise StartupFailed(
             f"{jar.group}:{jar.name}:{jar.version} could not be fetched. "
-            f"Is there a way to Maven Central from here, and room on the disk? Ivy said:\n{lines}"
+            f"Check that Maven Central is reachable and that the disk has space. Ivy said:\n{lines}"
         )
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     if sha256 != jar.sha256:
         raise StartupFailed(
             f"{jar.file} has the SHA-256 {sha256}, but jars.lock expects {jar.sha256}. "
-            f"Delete {home() / 'ivy'} and try again; if it stays, the archive was tampered with."
+            f"Delete {home() / 'ivy'} and try again; if the error persists, the archive "
+            "was tampered with."
         )
 
 

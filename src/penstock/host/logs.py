@@ -44,7 +44,7 @@ LOGGERS_VARIABLE: Final = "CONNECT_LOG4J_LOGGERS"
 
 _OURS: Final = {"org.apache.kafka.connect": "penstock"}
 _TALKATIVE: Final = ("py4j", "kafka", "httpx", "httpcore", "asyncio", "uvicorn")
-_ALARMIST: Final = ("kafka.net.selector",)  # warns of a machine that is busy
+_ALARMIST: Final = ("kafka.net.selector",)  # warns when the machine is busy
 
 _about: ContextVar[str | TaskId | None] = ContextVar("about", default=None)
 
@@ -71,7 +71,7 @@ def level_name(number: int) -> str:
 
 
 def ours(namespace: str) -> str:
-    """penstock's logger for a logger of Kafka Connect; else the same."""
+    """penstock's logger for a logger of Kafka Connect; others as given."""
     return _OURS.get(namespace, namespace)
 
 
@@ -86,7 +86,7 @@ class TextLines(logging.Formatter):
 
 class JsonLines(logging.Formatter):
     """An object per line: `timestamp` (UTC), `level`, `logger`, `thread`, `message`; `connector`
-    and `task` where it is about one, `exception` where there is a trace."""
+    and `task` if it is about one, `exception` if there is a trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -123,8 +123,8 @@ class LogSettings:
     def of(
         cls, environ: Mapping[str, str], format: str | None = None, debug: bool = False
     ) -> LogSettings:
-        """The settings in variables, those of the container images and penstock's own; the two
-        options win. Raises StartupFailed for an unknown level or format."""
+        """The settings in variables, those of the container images and penstock's; the two options
+        take precedence. Raises StartupFailed for an unknown level or format."""
         chosen = format or environ.get(FORMAT_VARIABLE) or "text"
         if chosen not in FORMATS:
             raise StartupFailed(

@@ -1,4 +1,4 @@
-"""Tells the service manager how a process is, in the protocol of sd_notify(3).
+"""Reports a process's state to the service manager, by the protocol of sd_notify(3).
 
 The manager names a socket in `NOTIFY_SOCKET`. Without one nothing is sent.
 """
@@ -31,20 +31,20 @@ class Manager:
     watchdog_s: float | None = None
 
     def tell(self, *words: str, status: str = "") -> None:
-        """Sends words such as `READY`, and a status for people. A manager that cannot be reached
-        is no reason to fail."""
+        """Sends words such as `READY`, and a status for people. An unreachable manager is not an
+        error."""
         if self.address is None:
             return
         lines = [*words, *([f"STATUS={status}"] if status else [])]
-        # A name that begins with @ has no file.
+        # A name that begins with @ is not a file.
         address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
             to.sendto("\n".join(lines).encode(), address)
 
 
 def manager(environ: MutableMapping[str, str] | None = None) -> Manager:
-    """The manager in the environment. Removes it there: processes that this one starts do not
-    speak for it."""
+    """Takes the manager from the environment, so that child processes do not report for this
+    one."""
     environ = os.environ if environ is None else environ
     address = environ.pop(_SOCKET, None)
     usec, pid = (environ.pop(name, "") for name in _WATCHDOG)

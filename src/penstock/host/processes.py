@@ -1,7 +1,7 @@
-"""Programs as processes: started in sessions of their own, stopped with all their children.
+"""Programs as processes: started in their own sessions, stopped with all their children.
 
 Starts a worker, a broker or another runtime so that a Ctrl-C reaches only the starter, and nothing
-outlives an orderly end.
+outlives a clean stop.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Process:
 
     `folder` is its working directory, by default the starter's. It leads a session and a process
     group, which includes its children. Messages call it `name`, and end with the last lines of its
-    log, and of the `logs` it writes itself. As a context manager it is started, and stopped on the
-    way out.
+    log, and of the `logs` it writes itself. As a context manager, it starts on entry and stops on
+    exit.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """The process id, also when it has ended; None if it was never started."""
+        """The process id, also after its end; None if it was never started."""
         return self._process.pid if self._process else None
 
     @property
     def ended(self) -> int | None:
-        """The exit code, negative for a signal; None as long as it runs, or if it never did."""
+        """The exit code, negative for a signal; None while it runs, or if it never started."""
         return self._process.poll() if self._process else None
 
     @property

@@ -42,7 +42,7 @@ VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
 """The supported versions; older ones in a list are ignored, as in current Java versions."""
 
 _CONTEXTS: Final = ("TLS", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "SSL", "SSLv2", "SSLv3")
-"""What Java takes as `ssl.protocol`. The versions in use are those of `ssl.enabled.protocols`."""
+"""Values of Java's `ssl.protocol`. The versions in use are those of `ssl.enabled.protocols`."""
 
 CLIENT_AUTH: Final[Mapping[str, ssl.VerifyMode]] = {
     "none": ssl.CERT_NONE,
@@ -66,7 +66,7 @@ _CIPHERS: Final[Mapping[str, str]] = {
     "AES_128_CBC_SHA": "AES128-SHA",
     "AES_256_CBC_SHA": "AES256-SHA",
 }
-# Of these only some key exchanges exist; OpenSSL knows no others by the names this would make up.
+# Only some combinations exist; OpenSSL does not know the names of the others.
 CIPHER_SUITES: Final[Mapping[str, str]] = {
     f"TLS_{exchange}_WITH_{cipher}": _KEY_EXCHANGES[exchange] + _CIPHERS[cipher]
     for exchange, ciphers in (
@@ -121,7 +121,7 @@ class _Identity:
 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """The TLS context of a server. ConfigInvalid names the invalid setting, also a missing key
+    """The TLS context of a server. Raises ConfigInvalid, naming the setting; also without a key
     store."""
     identity = _identity(tls)
     if identity is None:
@@ -147,8 +147,8 @@ def server_context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLContext:
-    """The TLS context of a client, with its own certificate if there is one. ConfigInvalid names
-    the invalid setting.
+    """The TLS context of a client, with its own certificate if there is one. Raises ConfigInvalid,
+    naming the setting.
 
     Without a trust store it trusts the system's issuers, or, when it `trusts_itself` and has a
     certificate, only that one.
@@ -175,7 +175,8 @@ def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
     versions = {VERSIONS[name] for name in names if name in VERSIONS}
     if not versions:
         raise tls.refusal(
-            "ssl.enabled.protocols", f"holds none that can be had: {', '.join(VERSIONS)}"
+            "ssl.enabled.protocols",
+            f"contains no supported version; supported: {', '.join(VERSIONS)}",
         )
     suites = tls.names("ssl.cipher.suites", "")
     if suites:
@@ -249,7 +250,7 @@ def _stored_identity(tls: TlsSettings, location: str) -> _Identity:
 
 
 def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> None:
-    """Loads the own certificate into the context."""
+    """Loads the key and its chain into the context."""
     setting = "ssl.keystore.location"
     if tls.text(setting) is None:
         setting = "ssl.keystore.certificate.chain"
@@ -273,8 +274,8 @@ def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> Non
 
 
 def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None) -> None:
-    """Trusts the certificates of the trust store; without one, its own certificate; without that
-    too, the system's issuers."""
+    """Trusts the certificates of the trust store; without one, its own certificate; without both,
+    the system's issuers."""
     trusted = _trusted(tls)
     if trusted is None and identity is not None:
         # Not the rest of the chain: that would trust every certificate of its issuer.
@@ -287,7 +288,7 @@ def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None
         )
         context.load_verify_locations(certifi.where())
         return
-    # As in Java, a certificate in the store is trusted whatever its issuer.
+    # As in Java, a certificate in the store is trusted regardless of its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(
         cadata=b"".join(certificate.public_bytes(Encoding.PEM) for certificate in trusted).decode()
@@ -362,13 +363,12 @@ def _only_inline(tls: TlsSettings, store: str, inline: Sequence[str]) -> None:
 
 
 def _blocks(text: str) -> list[tuple[str, bytes]]:
-    """The PEM blocks with their labels. A block may be one long line, as properties files have
-    it."""
+    """The PEM blocks with their labels. A block may be one long line, as in properties files."""
     return [(match[1], _rewrapped(match[1], match[2])) for match in _BLOCK.finditer(text)]
 
 
 def _rewrapped(label: str, body: str) -> bytes:
-    if ":" not in body:  # else it has headers of its own, which are lines
+    if ":" not in body:  # otherwise it has header lines
         code = "".join(body.split())
         body = "".join(f"{code[at : at + 64]}\n" for at in range(0, len(code), 64))
     return f"-----BEGIN {label}-----\n{body}-----END {label}-----\n".encode()

@@ -159,10 +159,12 @@ class MonitoringConsumer(ConsumerInterceptor):
             return records
         now = self._now_ms()
         place = TopicPartition(records.topics[0], records.partitions[0] or 0)
-        # Kafka's -1 and timestamps in the future are not latencies.
-        stamps = [stamp for stamp in records.timestamps if stamp is not None and stamp >= 0]
-        ms = max(now * len(stamps) - sum(stamps), 0.0)
-        ms_max = max(now - min(stamps), 0.0) if stamps else 0.0
+        # Kafka's -1 is no timestamp; one in the future is no latency.
+        stamps = [
+            min(stamp, now) for stamp in records.timestamps if stamp is not None and stamp >= 0
+        ]
+        ms = now * len(stamps) - sum(stamps)
+        ms_max = now - min(stamps, default=now)
         self._latencies.add(place, len(records), ms, ms_max)
         return records
 

@@ -4,8 +4,8 @@
     sink    receive (a chunk) ─ convert, put (what is written together; links to what it received)
 
 Sent records get the `traceparent` of their batch's span, unless they have one: then the span links
-to it. A batch that is read continues the trace of its records if they share one, and otherwise
-links to theirs. Spans are exported by OTLP over HTTP; tasks of a process share an exporter.
+to it. A consumed batch continues the trace of its records if they share one, and otherwise links to
+theirs. Spans are exported by OTLP over HTTP; tasks of a process share an exporter.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ RATIO: Final = Key(
     default=1.0,
     importance=MEDIUM,
     check=between(0, 1),
-    doc="Which part of the traces that begin here is recorded, from 0 to 1. A trace that continues "
-    "is recorded if it was recorded before.",
+    doc="The fraction of new traces that is recorded, from 0 to 1. A trace that continues is "
+    "recorded if it was recorded before.",
 )
 HEADERS: Final = Key(
     "penstock.tracing.headers",

@@ -32,8 +32,8 @@ START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 ROOM_MB = 300
 BRIEF: Final = "-XX:TieredStopAtLevel=1"
-"""The JVM option for a process that lives or works briefly: Java's optimizing compiler costs more
-CPU time than it saves there."""
+"""The JVM option for short-lived processes: Java's optimizing compiler costs more CPU time than it
+saves there."""
 
 _OUTGOING: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST: Final = 10_000
@@ -64,7 +64,7 @@ class Listener:
 class Broker:
     """One Kafka broker process. Use it as a context manager, or call `start` and `stop`.
 
-    `port` 0 picks a free one. `settings` are added to its server properties and win over them,
+    `port` 0 picks a free one. `settings` are added to its server properties and override them,
     `java_options` to the JVM's. It can be started again after a stop or a kill: on the same port,
     with the same state.
     """
@@ -132,7 +132,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stops the broker in order; kills it when it does not end in time. Safe to call twice."""
+        """Stops the broker cleanly; kills it if it does not end in time. Safe to call twice."""
         process, self._process = self._process, None
         if process:
             process.stop(STOP_TIMEOUT_S)
@@ -144,14 +144,14 @@ class Broker:
             process.kill()
 
     def check(self) -> None:
-        """Raises StartupFailed, with the end of its log, when the broker has ended by itself."""
+        """Raises StartupFailed, with the end of its log, if the broker has died."""
         if self._process:
             self._process.check(
                 lambda: f"; {disk_free_mb(self.folder)} MB are free where it keeps its data"
             )
 
     def wait(self) -> int:
-        """Blocks until the broker ends by itself; its exit code. 0 if it does not run."""
+        """Blocks until the broker exits; returns its exit code, 0 if it is not running."""
         return self._process.wait() if self._process else 0
 
     def __enter__(self) -> Broker:
@@ -189,7 +189,7 @@ class Broker:
             # A group whose last member has left is remembered, with its generation.
             "offsets.retention.check.interval.ms": str(7 * 24 * 3600 * 1000),
             "controlled.shutdown.enable": "false",
-            # A restart waits until the session of the run before is over.
+            # A restart waits until the session of the previous run has expired.
             "broker.session.timeout.ms": "6000",
             "broker.heartbeat.interval.ms": "1000",
         } | self._settings
@@ -229,7 +229,7 @@ class Broker:
 
 
 def archive_classes(say: Callable[[str], None]) -> Path:
-    """The class archive of brokers; creates it if it is missing (some six seconds, 50 MB). Raises
+    """The class archive of brokers; creates it if it is missing (about six seconds, 50 MB). Raises
     StartupFailed."""
 
     def run(path: Path) -> None:
@@ -242,7 +242,7 @@ def archive_classes(say: Callable[[str], None]) -> Path:
 
 
 def _cluster_id() -> str:
-    """A random id as Kafka writes them; none begins with a dash, as an option does."""
+    """A random id in Kafka's format; it never begins with a dash, as an option does."""
     first, *rest = uuid.uuid4().bytes
     return urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
 

@@ -71,7 +71,7 @@ _LOGIN: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def producer(java: Mapping[str, str]) -> Translated:
-    """Settings for a librdkafka producer. Keys are partitioned as Java does (murmur2)."""
+    """Settings for a librdkafka producer. Keys are partitioned as in Java (murmur2)."""
     rest = {name: text for name, text in java.items() if name != "buffer.memory"}
     out = _common(rest, _SAME_PRODUCER, not_for=_CONSUMER_ONLY)
     out.settings["partitioner"] = "murmur2_random"
@@ -79,7 +79,7 @@ def producer(java: Mapping[str, str]) -> Translated:
         kbytes = max(1, _number("buffer.memory", java["buffer.memory"]) // 1024)
         out.settings["queue.buffering.max.kbytes"] = kbytes
     if _number("linger.ms", str(out.settings.get("linger.ms", 0))) > 900_000:
-        out.settings["linger.ms"] = 900_000  # librdkafka's most
+        out.settings["linger.ms"] = 900_000  # librdkafka's maximum
     return out
 
 

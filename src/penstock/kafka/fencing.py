@@ -2,7 +2,7 @@
 
 A producer that initialises its transactions fences every earlier producer with the same
 transactional id and aborts its open transaction. Kafka's `fenceProducers` has the same effect;
-librdkafka's admin client does not have it, so fencing creates a producer for each id and discards
+librdkafka's admin client does not offer it, so fencing creates a producer for each id and discards
 it.
 """
 
@@ -21,7 +21,7 @@ from penstock.kafka.clients import ClientSettings
 
 _INIT_S: Final = 30.0
 _COMMIT_S: Final = 30.0
-_AT_ONCE: Final = 8  # each is a client of its own, with threads and connections
+_AT_ONCE: Final = 8  # each is a separate client, with threads and connections
 
 _BROKEN: Final = (KafkaException, SystemError)
 """Errors of a producer's calls; SystemError if the error occurred in a callback."""

@@ -88,7 +88,7 @@ class WorkerGroup:
     def join(self) -> None:
         """Joins the group, or rejoins it with fresh metadata. Returns at once.
 
-        During a rebalance that has this member's metadata already, it leads to another rebalance.
+        During a rebalance that already has this member's metadata, it leads to another rebalance.
         """
         self._out.clear()
         self._join_wanted.set()

@@ -1,8 +1,8 @@
 """Removes members of consumer groups that have ended without leaving.
 
 Until its session expires, after 45 s by default, a group waits for such a member, or keeps its
-partitions assigned. `settings` are connection settings, in kafka-python's names. Calls block for
-some hundredths of a second, a few seconds at most. If Kafka is unreachable, they log it, and the
+partitions assigned. `settings` are connection settings, in kafka-python's names. Calls usually
+block for tens of milliseconds, a few seconds at most. If Kafka is unreachable, they log it, and the
 session expires.
 """
 
@@ -26,13 +26,13 @@ def remove_member(settings: Mapping[str, object], group: str, member: str) -> No
     try:
         with _connected(settings) as client:
             _remove(client, group, [member])
-    except Exception as error:  # whatever it is, the task has ended all the same
+    except Exception as error:  # the task has ended in any case
         log.warning("failed to remove group member %s of %s: %s", member, group, error)
 
 
 def remove_members_of(settings: Mapping[str, object], group: str, client_id: str) -> None:
-    """Removes all members with a client id from a group: consumers of a worker that died. One that
-    is a zombie cannot commit any more."""
+    """Removes all members with a client id from a group: consumers of a worker that died. Zombies
+    among them can no longer commit."""
     try:
         with _connected(settings) as client:
             described = client.describe_groups([group])[group]
@@ -46,7 +46,7 @@ def remove_members_of(settings: Mapping[str, object], group: str, client_id: str
                 log.info(
                     "removed group member %s of %s: its worker died", ", ".join(member_ids), group
                 )
-    except Exception as error:  # the members' session ends without this, only later
+    except Exception as error:  # the members' sessions expire anyway, only later
         log.warning("failed to remove the group members %s of %s: %s", client_id, group, error)
 
 

@@ -79,7 +79,7 @@ class CompactedLog:
             {
                 "log_level": 0,
                 **consumer,
-                "group.id": f"unused-{topic}",  # librdkafka wants one; nothing joins it
+                "group.id": f"unused-{topic}",  # librdkafka requires one; nothing joins it
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 # From offset 0, or where the log begins: librdkafka takes half a second to look up
@@ -135,7 +135,7 @@ class CompactedLog:
         when that takes longer than `timeout_s`.
 
         With `isolation.level=read_committed` it also waits for open transactions. Meanwhile it
-        calls `check` now and then, which ends the wait by raising.
+        calls `check` periodically, which ends the wait by raising.
         """
         deadline = time.monotonic() + timeout_s
         for number, end in self._ends(deadline).items():
@@ -166,7 +166,7 @@ class CompactedLog:
         self._consumer.close()
 
     def _ends(self, deadline: float) -> dict[int, int]:
-        """The end offset of every partition, by the admin client: the consumer is busy."""
+        """The end offset of every partition, from the admin client: the consumer is busy."""
         requests = {
             TopicPartition(self.topic, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
             for number in range(self._partitions)

@@ -1,1 +1,1 @@
-"""Offsets of source connectors: in a topic (`store`), in a file (`file`), by REST (`admin`)."""
+"""Offsets of source connectors: in a topic (`store`), in a file (`file`), over REST (`admin`)."""

@@ -1,8 +1,8 @@
 """Lists, alters and resets a connector's offsets for REST (kafka-connect.md §1.7).
 
-Of a source connector: the pairs in its offset topic. Of a sink: the committed offsets of its
-consumer group. Offsets are altered only while the connector is stopped; the caller checks that, and
-with exactly once fences its tasks. Everything here blocks on Kafka.
+For a source connector these are the pairs in its offset topic, for a sink the committed offsets of
+its consumer group. Offsets are altered only while the connector is stopped; the caller checks that,
+and with exactly once fences its tasks. Everything here blocks on Kafka.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class OffsetAdmin:
         try:
             _when_left(lambda: admin.delete_consumer_groups([group])[group].result(_TIMEOUT_S))
         except KafkaException as error:
-            if _code(error) != KafkaError.GROUP_ID_NOT_FOUND:  # then there is nothing
+            if _code(error) != KafkaError.GROUP_ID_NOT_FOUND:  # then there are none
                 raise _sink_failure(name, "reset", error) from error
 
 
@@ -234,8 +234,8 @@ def _code(error: Exception) -> object:
 def _alter_offsets(
     name: str, entry: InstalledPlugin, props: RawProps, offsets: Any, verb: str
 ) -> bool:
-    """Calls the connector's `alter_offsets`. Its own refusal is raised as it is; any other error
-    gets a message about the operation."""
+    """Calls the connector's `alter_offsets`. Raises the connector's own refusal unchanged; any
+    other error gets a message about the operation."""
     assert issubclass(entry.cls, SourceConnector | SinkConnector)
     try:
         connector, config = entry.cls(), _parsed(entry, props)
@@ -288,7 +288,7 @@ def sink_offsets(pairs: Sequence[Json]) -> dict[tuple[str, int], int | None]:
 
 
 def _integer(value: object, bits: int, noun: str, title: str) -> int:
-    """A number of so many bits beside its sign, as Java parses it."""
+    """A number of so many bits plus its sign, parsed as in Java."""
     shown = value if isinstance(value, str) else json.dumps(value)
     if not isinstance(value, bool) and re.fullmatch(r"[+-]?\d{1,40}", shown):
         number = int(shown)

@@ -5,7 +5,7 @@
     {b'["c",{}]': b'{"at":1}', b'["c",{"n":2}]': None}
 
 Format: Java Object Serialization Specification, chapter 6. Reading creates
-only a map of byte arrays, whatever is in the file.
+only a map of byte arrays, regardless of the file's contents.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Class:
     parent: _Class | None
 
     def line(self) -> list[_Class]:
-        """The class and those above it, the uppermost first: so their data is written."""
+        """The class and its superclasses, the topmost first, as their data is written."""
         return [*(self.parent.line() if self.parent else []), self]
 
 
@@ -145,7 +145,7 @@ def decode(data: bytes) -> Offsets:
         return {}
     if not data.startswith(_STREAM):
         raise OffsetFileInvalid(
-            "It is no serialized Java object: it begins with "
+            "It is not a serialized Java object: it begins with "
             f"{data[:4].hex(' ')} rather than {_STREAM.hex(' ')}."
         )
     try:
@@ -173,7 +173,7 @@ def _kind(content: _Content) -> str:
 
 
 class _Reader:
-    """One pass over a stream. Handles are followed wherever they stand."""
+    """One pass over a stream. Handles are followed wherever they occur."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -203,7 +203,7 @@ class _Reader:
             raise _NotOffsets("It holds an object without a class.")
         line = described.line()
         if all(cls.name != _HASH_MAP for cls in line):
-            return self._keep(_Other(described.name))  # what follows is of no interest
+            return self._keep(_Other(described.name))  # the rest is irrelevant
         offsets: Offsets = {}
         self._keep(offsets)
         for cls in line:
@@ -250,7 +250,7 @@ class _Reader:
         content = self.content()
         if content is None or isinstance(content, _Class):
             return content
-        raise _NotOffsets("It is damaged: where a class should be described stands something else.")
+        raise _NotOffsets("It is damaged: a class description was expected.")
 
     def _class(self) -> _Class:
         name = self._name()
@@ -323,7 +323,7 @@ def read(file: Path) -> Offsets:
 def write(file: Path, offsets: Mapping[bytes | None, bytes | None]) -> None:
     """Replaces the file atomically: a reader sees the old or the new one, even if this process or
     the machine dies meanwhile. Raises OSError."""
-    target = Path(os.path.realpath(file))  # a link stays one
+    target = Path(os.path.realpath(file))  # a link remains a link
     new = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with new.open("wb") as out:
@@ -399,7 +399,7 @@ class FileLog:
         self._wake.set()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Writes what is not in the file yet."""
+        """Writes pending changes."""
         self._closing.set()
         self._wake.set()
         if self._writer.is_alive():

@@ -1,8 +1,8 @@
 """The source offsets of connectors: the worker's offset topic, and connectors' own ones.
 
-A connector may have an offset topic of its own (`offsets.storage.topic`). Reads merge both topics,
-and the connector's own wins. Writes go to both, so that the connector can switch back. Source:
-kafka-connect.md §3.3, §4.5, §4.6, §8.3, §8.4; KIP-618.
+A connector may have its own offset topic (`offsets.storage.topic`). Reads merge both topics, and
+the connector's own takes precedence. Writes go to both, so that the connector can switch back.
+Source: kafka-connect.md §3.3, §4.5, §4.6, §8.3, §8.4; KIP-618.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PRODUCER: Final[clients.ClientSettings] = {"acks": "all", "delivery.timeout.ms":
 """Producers of the internal topics never time out (kafka-connect.md §4.3)."""
 
 OPEN_TRANSACTION_S: Final = 16 * 60.0
-"""The longest that a broker lets a transaction stay open by default, and a little."""
+"""The longest that a broker lets a transaction stay open by default, plus a margin."""
 
 _READ_S: Final = 30.0  # on top of offset.flush.timeout.ms
 _TOMBSTONE_S: Final = 60.0  # a transaction is open meanwhile
@@ -122,8 +122,8 @@ def own_topic(
 ) -> OwnTopic | None:
     """The connector's own offset topic; None: it uses the worker's.
 
-    If it names the worker's topic, that is its own only where the connector's producers write to
-    other brokers; with exactly once, records and offsets have to go to the same cluster.
+    If it names the worker's topic, that counts as its own only if the connector's producers write
+    to other brokers; with exactly once, records and offsets must go to the same cluster.
     """
     texts = {name: text for name, text in props.items() if text is not None}
     workers = config[keys.OFFSET_STORAGE_TOPIC]
@@ -213,7 +213,7 @@ class Log(Protocol):
 
 
 class _Store:
-    """One offset topic: its log, and the fold of it."""
+    """One offset topic: its log, and the log's fold."""
 
     def __init__(self, make: Callable[[Receive], Log]) -> None:
         self.table = OffsetTable()
@@ -239,19 +239,19 @@ class OffsetStore:
         self._lock = threading.Lock()
 
     def use(self, make: Callable[[Receive], Log]) -> None:
-        """Makes the worker's own log."""
+        """Creates the worker's own log."""
         self._workers = _Store(make)
 
     def use_alone(self, make: Callable[[Receive], Log], on_closed: Callable[[], None]) -> None:
-        """The store of a standalone worker: connectors have no offset topics of their own
-        (kafka-connect.md §12.3), and `on_closed` is called whenever a lease was closed."""
+        """The store of a standalone worker: connectors cannot have their own offset topics
+        (kafka-connect.md §12.3), and `on_closed` is called after a lease is closed."""
         self._own_topics = False
         self._on_closed = on_closed
         self.use(make)
 
     def start(self) -> None:
         """Starts reading the worker's topic. With exactly once, the open transaction of a dead
-        worker may block the end for a while; tasks read to the end themselves anyway."""
+        worker may delay reaching the end; tasks read to the end themselves anyway."""
         assert self._workers is not None
         self._pulse.start()
         if self._exactly_once:
@@ -396,7 +396,7 @@ class Lease:
     `committed` are for exactly once, where the task's own transactions store them. After `close`
     nothing is stored any more: the task may have been reassigned.
 
-    A worker that was paused or without network must not overwrite newer offsets of the task's new
+    A worker that was paused or had no network must not overwrite newer offsets of the task's new
     owner. So after a pause it first checks whether another worker has stored offsets meanwhile, and
     when the task ends, offsets that are not acknowledged are dropped.
     """
@@ -424,7 +424,7 @@ class Lease:
 
     def read(self, check: Callable[[], None]) -> Offsets:
         """The stored offsets of the connector, with both topics read to their ends; its own topic
-        wins. Calls `check` while it waits, which ends the wait by raising."""
+        takes precedence. Calls `check` while it waits, which ends the wait by raising."""
         stored: dict[bytes, SourceOffset] = {}
         for store in (self._workers, self._own):
             if store is not None:
@@ -437,7 +437,7 @@ class Lease:
 
     @property
     def has_own_topic(self) -> bool:
-        """Whether the offsets go to a topic of the connector's own."""
+        """Whether the offsets go to the connector's own topic."""
         return self._own is not None
 
     def store(self, offsets: Offsets) -> None:
@@ -467,7 +467,7 @@ class Lease:
             self._storing = False
 
     def _send(self, offsets: Offsets) -> list[Sent]:
-        """Appends the offsets; those that go to a topic of the connector's own follow later.
+        """Appends the offsets; those for the connector's own topic follow later.
 
         Their tombstones go to the worker's topic first: in the other order a failure in between
         would resurrect the old offsets."""
@@ -485,7 +485,7 @@ class Lease:
         self._ours |= {partition_key(offset.partition): {_value(offset)} for offset in offsets}
 
     def _append(self, store: _Store, offsets: Offsets) -> list[Sent]:
-        with self._lock:  # nothing is appended behind the back of `close`
+        with self._lock:  # nothing is appended after `close`
             self._check_open()
             return store.append(self._connector, offsets)
 
@@ -519,7 +519,7 @@ class Lease:
             _await(self._append(self._workers, _forgotten(offsets)), _TOMBSTONE_S)
 
     def encode(self, offsets: Offsets) -> list[Row]:
-        """The records that store the offsets, for a transaction of the worker's own."""
+        """The records that store the offsets, for one of the worker's own transactions."""
         self.forget(offsets)
         store = self._workers if self._own is None else self._own
         return [store.table.encode(self._connector, offset) for offset in offsets]
@@ -558,7 +558,7 @@ class Lease:
 
 
 def _value(offset: api.SourceOffset | SourceOffset) -> bytes | None:
-    """An offset as it is stored; None: a tombstone."""
+    """An offset as stored; None: a tombstone."""
     return encode_offset(SourceOffset("", offset.partition, offset.offset))[1]
 
 

@@ -1,4 +1,4 @@
-"""Which plugins of Kafka Connect jars hold. penstock does not run them."""
+"""Finds the Kafka Connect plugins in jars, which penstock does not run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JAVA_INTERFACES: Final = (
 
 def plugins_of_jars(path: Path) -> list[str]:
     """The class names of the Kafka Connect plugins that a jar, or the jars in a folder, declare
-    (`META-INF/services`, kafka-connect.md §15.2). What cannot be read declares none."""
+    (`META-INF/services`, kafka-connect.md §15.2). Unreadable files declare none."""
     jars = [path] if path.is_file() else sorted({*path.glob("*.jar"), *path.glob("*/*.jar")})
     classes: dict[str, None] = {}
     for jar in jars:

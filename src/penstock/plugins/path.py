@@ -23,8 +23,8 @@ How modules are imported from there:
 - Where entry points declare the plugins, nothing else is imported. Elsewhere a module is imported
   only if its text imports penstock, in the order of names. Plugins that the `pyproject.toml` beside
   them declares count as declared.
-- Spark's Python workers get the same roots in the same order (`flow.daemon`); executors on other
-  machines get what the roots hold with penstock's own code (`flow.shipping`).
+- Spark's Python workers get the same roots in the same order (`flow.spark.daemon`); executors on
+  other machines get the roots' contents with penstock's own code (`flow.spark.shipping`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _ABOUT: Final = (".dist-info", ".egg-info", ".data")
 
 class Discovery(Enum):
     """`plugin.discovery`: whether entry points are used, and whether modules are searched. An
-    installed package always has to declare its plugins."""
+    installed package must always declare its plugins."""
 
     ONLY_SCAN = "only_scan"
     HYBRID_WARN = "hybrid_warn"
@@ -278,7 +278,7 @@ def _wheel(path: Path) -> Location:
         advice = f"Run 'pip install --target FOLDER {path.name}' in a folder of plugin.path."
         return Location(Form.WHEEL, path, problem=Skipped(str(path), reason, advice=advice))
     if not about:
-        problem = Skipped(str(path), "it is no wheel: it holds no WHEEL file")
+        problem = Skipped(str(path), "it is not a wheel: it holds no WHEEL file")
         return Location(Form.WHEEL, path, problem=problem)
     return Location(Form.WHEEL, path, (path,))
 
@@ -381,7 +381,7 @@ def _declared(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Sk
 
 def _of_project(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
     """The plugins in modules of a location which the `pyproject.toml` of their project declares:
-    what an author works on is in `plugin.path` as it is, and has no metadata yet."""
+    a project under development is in `plugin.path` as is, without metadata."""
     entries: list[EntryPoint] = []
     for root in location.roots if location.form in _SOURCES else ():
         project = root.parent if root.name == "src" else root
@@ -453,7 +453,7 @@ def _is_meant(cls: type) -> bool:
 
 
 def _is_a_base(cls: type) -> bool:
-    """Whether it is a common base of plugins, or a variant of one, and not a plugin by itself."""
+    """Whether it is a common base of plugins, or a variant of one, and not itself a plugin."""
     return "plugin" not in vars(cls) and (
         inspect.isabstract(cls) or bool(cls.__subclasses__()) or hasattr(cls, "plugin")
     )
@@ -549,7 +549,7 @@ def _is_in(place: str, root: Path) -> bool:
 def files(root: str) -> Iterator[tuple[PurePosixPath, Tree]]:
     """Everything that may be imported from a root, by relative path: whole packages with their
     other files, modules, and the metadata of distributions. Omits a package or module whose name
-    belongs to another one here."""
+    another one has here."""
     entries: list[Tree] = []
     entries += (zipfile.Path(root) if os.path.isfile(root) else Path(root)).iterdir()
     installed_into = any(entry.name.endswith(".dist-info") for entry in entries)

@@ -159,7 +159,7 @@ class Registry:
     ) -> None:
         self.roots = tuple(roots)
         self.shadowed: list[tuple[InstalledPlugin, InstalledPlugin]] = []
-        """Plugins that are not used, each with the one that is used in its place."""
+        """Unused plugins, each with the one that is used instead."""
         chosen: dict[str, InstalledPlugin] = {}
         for plugin in plugins:
             entry = plugin if isinstance(plugin, InstalledPlugin) else InstalledPlugin.of(plugin)
@@ -357,7 +357,7 @@ def not_imported(name: str, value: str, error: BaseException) -> Skipped:
 
 
 def report(places: Iterable[SearchedLocation]) -> None:
-    """Logs what was skipped, as an error if a plugin is missing because of it."""
+    """Logs skipped plugins, as warnings unless that is expected."""
     levels = {Level.BROKEN: logging.WARNING, Level.WARNING: logging.WARNING}
     for place in places:
         for skipped in place.skipped:

@@ -57,7 +57,7 @@ def admin_routes() -> tuple[Route, ...]:
 
 
 def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
-    """One handler looks up every request in the table, whatever its path."""
+    """One handler looks up every request in the table, regardless of its path."""
     description = openapi.document(routes)
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +65,7 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
         try:
             response = await _serve(context, routes, description, request)
         except ClientDisconnect:
-            return  # in the middle of its body: the client is gone
+            return  # the client has disconnected while sending its body
         except Exception as error:
             status, code, message = error_of(error)
             if not isinstance(error, HttpError | PenstockError):
@@ -100,7 +100,7 @@ async def _serve(
     raw = request.scope.get("raw_path", request.url.path.encode()).split(b"?")[0].decode("latin-1")
     raw = _ABSOLUTE.sub("", raw)
     if "//" in raw or _BAD_ESCAPE.search(raw):
-        raise HttpError(400, "The path has an empty segment or a '%' that is no escape")
+        raise HttpError(400, "The path has an empty segment or a '%' that is not an escape")
     segments = raw.strip("/").split("/") if raw.strip("/") else []
     matching = [(row, params) for row in routes if (params := row.match(segments)) is not None]
     if not matching:
@@ -147,7 +147,7 @@ def _check_media_types(route: Route, request: Request, body: bytes) -> None:
         if route.takes_body and body:
             raise HttpError(415, "HTTP 415 Unsupported Media Type")
     elif not _MEDIA_TYPE.match(content_type.strip()):
-        raise HttpError(400, f"The Content-Type '{content_type}' is no media type")
+        raise HttpError(400, f"The Content-Type '{content_type}' is not a media type")
     elif _media_type(content_type) != _JSON and not route.any_type:
         raise Unroutable(415, "HTTP 415 Unsupported Media Type")
     if not accepts(request.headers.get("accept", ""), _media_type(route.media)):

@@ -1,4 +1,4 @@
-"""A request as handlers get it, and what they return: a response, or an error that is raised."""
+"""The requests that handlers get, and what they return: a response, or a raised error."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 
 class Number(str):
-    """A JSON number as it was written: `1.50` stays `1.50`."""
+    """A JSON number as written: `1.50` stays `1.50`."""
 
     __slots__ = ()
 

@@ -203,7 +203,7 @@ def in_path(name: str) -> str:
 
 
 def info(call: Call, name: str, config: Mapping[str, str | None]) -> Response:
-    """The connector after a change, its configuration in the order it was sent in."""
+    """The connector after a change, its configuration in the order of the request."""
     body = model.connector_info(call.worker.state, call.worker.registry, name)
     if body is None:
         raise HttpError(404, f"Connector {name} not found")  # deleted meanwhile

@@ -98,7 +98,7 @@ def next_hop(forward: str | None) -> str | None:
 class Client:
     """Sends requests to other workers; one connection pool for http and one for https.
 
-    `tls` makes the TLS context when it is first needed; it may raise ConfigInvalid.
+    `tls` creates the TLS context when it is first needed; it may raise ConfigInvalid.
     """
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context) -> None:
@@ -158,13 +158,13 @@ _REFUSED_US: Final = (
     "CERTIFICATE_EXPIRED",
     "CERTIFICATE_UNKNOWN",  # Java's word for most of them
 )
-"""OpenSSL's names of the alerts by which a peer refuses a certificate, or a missing one."""
+"""OpenSSL's names of the alerts with which a peer refuses a certificate, or a missing one."""
 
 _WHERE: Final = "(with the prefix listeners.https. where that is in use)"
 
 
 def _tls_advice(url: str, error: BaseException) -> str:
-    """Advice if TLS failed, or may have; else nothing."""
+    """Advice if TLS failed, or may have; otherwise empty."""
     if not url.startswith("https:"):
         return ""
     cause: BaseException | None = error

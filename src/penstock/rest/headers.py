@@ -1,8 +1,8 @@
 """Response headers from settings: `access.control.*` (CORS) and
 `response.http.headers.config`.
 
-See kafka-connect.md §1.1. As there, every response of the main listeners has them, errors included,
-and none of the admin listeners. A handler's own value of the same header wins.
+See kafka-connect.md §1.1. As there, every response of the main listeners has them, including
+errors, but no response of the admin listeners. A header that the handler sets wins.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _cross_origin(config: Config) -> list[Rule]:
     if not origins:
         return []
     methods = _entries(config[keys.ACCESS_CONTROL_ALLOW_METHODS]) or _DEFAULT_METHODS
-    # Like Jetty: '*' is any origin, everything else a regular expression over the whole of it.
+    # Like Jetty: '*' is any origin; all others are regular expressions for a whole origin.
     patterns = [_pattern(origin) for origin in origins if origin != _ANY]
 
     def allowed(origin: str) -> bool:

@@ -1,4 +1,4 @@
-"""REST response bodies (kafka-connect.md §1.5), made from a worker's state. Pure."""
+"""REST response bodies (kafka-connect.md §1.5), built from a worker's state. Pure."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _state_info(
 def _state(status: Status, entry: InstalledPlugin | None) -> Json:
     version = status.version
     if version is None and entry is not None and status.state in VERSIONED:
-        version = entry.plugin.version  # reported by a worker that has no version in its statuses
+        version = entry.plugin.version  # written by a worker without versions in its statuses
     shown: Json = {
         "state": status.state.value,
         "worker_id": status.worker_id,

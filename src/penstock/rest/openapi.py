@@ -44,8 +44,8 @@ def document(routes: Sequence[Route]) -> Json:
             "responses": {
                 "Refused": {"description": "An error.", "content": _ERROR},
                 "NotUnderstood": {
-                    "description": "A media type that is none of ours. The body is that of an "
-                    "error, and like Kafka Connect's does not say its type."
+                    "description": "Unsupported media type. The body is an error; as in "
+                    "Kafka Connect, the response has no Content-Type."
                 },
             },
         },

@@ -34,8 +34,8 @@ class Query:
 class Route:
     """One row: `{name}` segments are parameters; a `body` is `application/json`.
 
-    `answers` are the bodies by status, None for no body; `errors` the statuses that are specific to
-    this endpoint.
+    `answers` are the bodies by status, None for no body; `errors` are the statuses specific to this
+    endpoint.
     """
 
     method: str
@@ -46,12 +46,12 @@ class Route:
     body: Json | None = None
     answers: Mapping[int, Json | None] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
-    media: str = "application/json"  # what it answers with
+    media: str = "application/json"  # of the response
     any_type: bool = False  # ignores the Content-Type, as Kafka Connect's `/` does
 
     @property
     def takes_body(self) -> bool:
-        """Whether a request needs the Content-Type of JSON."""
+        """Whether a request must have the Content-Type of JSON."""
         return self.body is not None
 
     @property
@@ -60,7 +60,7 @@ class Route:
         return self.path.startswith("/admin/")
 
     def match(self, segments: list[str]) -> dict[str, str] | None:
-        """The parameters if the path is this route's."""
+        """The parameters if the path matches; otherwise None."""
         own = self.path.strip("/").split("/") if self.path.strip("/") else []
         if len(own) != len(segments):
             return None
@@ -400,4 +400,4 @@ ROUTES: Final = (
 ALWAYS: Final = frozenset(
     {about.root, about.health, about.metrics, about.description, plugins.list_plugins}
 )
-"""Handlers that need no internal topic, and so answer while the worker is starting."""
+"""Handlers that need no internal topic, and so respond while the worker is starting."""

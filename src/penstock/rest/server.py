@@ -28,12 +28,12 @@ from penstock.rest import headers, tls
 from penstock.rest.app import Context, admin_routes, application, main_routes
 
 _STOP_S: Final = 10.0
-_REQUESTS_S: Final = 5  # of it, for the requests in hand
+_REQUESTS_S: Final = 5  # of it, for requests in progress
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenListener:
-    """An open listener; with `tls` it speaks https."""
+    """An open listener; with `tls` it serves https."""
 
     listener: Listener
     socket: socket.socket
@@ -65,7 +65,7 @@ class Server:
         return tuple(_port(door) for door in self._doors if door.admin)
 
     def start(self, context: Context) -> None:
-        """Serves in a thread of its own; returns at once."""
+        """Serves in a separate thread; returns at once."""
         main = application(context, main_routes(self._admin))
         apps: dict[bool, ASGIApp] = {
             False: headers.with_headers(main, self._rules, self._clock),

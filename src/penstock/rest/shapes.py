@@ -1,5 +1,5 @@
 """The shapes of bodies as JSON Schema: the names are those of kafka-connect.md §1.5, the
-descriptions our own. `model` makes the bodies; a test checks every response of a live worker
+descriptions are ours. `model` builds the bodies; a test checks every response of a live worker
 against these schemas.
 """
 
@@ -21,19 +21,19 @@ _STATES: Final[Json] = {
 
 
 def ref(name: str) -> Json:
-    """The shape of this name."""
+    """The shape with this name."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def many(name: str) -> Json:
-    """A list of shapes of this name."""
+    """A list of shapes with this name."""
     return {"type": "array", "items": ref(name)}
 
 
 def _object(
     members: Mapping[str, Json], *, optional: tuple[str, ...] = (), doc: str | None = None
 ) -> Json:
-    """An object with these members and no others; all are there unless they are `optional`."""
+    """An object with these members and no others; all are required unless they are `optional`."""
     shape: Json = {
         "type": "object",
         "properties": dict(members),

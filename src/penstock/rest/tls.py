@@ -1,9 +1,9 @@
 """The TLS settings of the listeners and of requests to other workers.
 
-See kafka-connect.md §1.1: settings with the listener's prefix if there are any, else the plain
+See kafka-connect.md §1.1: settings with the listener's prefix if there are any, otherwise the plain
 `ssl.*`, never a mixture. Requests to other workers use the settings of the main listeners, so that
-one certificate serves a worker both ways. Without a trust store, workers that have the same
-certificate trust each other by it.
+one certificate serves a worker in both directions. Without a trust store, workers with the same
+certificate trust each other.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def listening(config: Config, prefix: str = MAIN) -> ssl.SSLContext:
 
 
 def forwarding(config: Config) -> Callable[[], ssl.SSLContext]:
-    """Returns a function that makes the TLS context for requests to other workers.
+    """Returns a function that creates the TLS context for requests to other workers.
 
-    A worker with https listeners raises ConfigInvalid here for invalid settings. Another one may
-    never need the context, and its `ssl.*` may be meant for Kafka clients: there the returned
+    A worker with https listeners raises ConfigInvalid here for invalid settings. Any other worker
+    may never need the context, and its `ssl.*` may be meant for Kafka clients: there the returned
     function raises.
     """
     make = partial(client_context, settings(config, MAIN), trusts_itself=True)

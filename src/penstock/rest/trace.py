@@ -1,6 +1,6 @@
 """`GET /connectors/NAME/trace`: a task's next records, step by step (penstock's own).
 
-Served by the worker that has the task. Nothing is consumed or run for it: it shows records that the
+Served by the worker that runs the task. It consumes and runs nothing: it shows records that the
 task reads meanwhile.
 """
 

@@ -2,7 +2,7 @@
 
 worker       the loop, and its parts; standalone: a worker without a cluster
 inbox        events for the herder; ports: a worker's dependencies
-herder_log   what the herder decides, at INFO, in the lines of Kafka Connect
+herder_log   logs the herder's decisions at INFO, in Kafka Connect's words
 topics       the internal topics; membership: of the group
 leader       requests to the leader, and zombie fencing
 connectors   the running connectors; instances: of their classes

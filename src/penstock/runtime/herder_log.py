@@ -1,5 +1,5 @@
-"""What the herder decides, at INFO, in the words of Kafka Connect's log: rebalances, assignments,
-lost work, configurations, starts and stops of connectors and tasks.
+"""Logs the herder's decisions at INFO, in the words of Kafka Connect's log: rebalances,
+assignments, lost work, configurations, starts and stops of connectors and tasks.
 
 The herder itself does not log. `HerderLog` compares its states before and after each event, and
 looks at the commands. An ordinary event costs a few comparisons.
@@ -46,12 +46,12 @@ class HerderLog:
     """Logs what each step of a herder means to an operator."""
 
     def __init__(self) -> None:
-        self._starting = False  # "Starting connectors and tasks" has no end yet
+        self._starting = False  # "Finished starting connectors and tasks" is due
 
     def observe(
         self, before: HerderState, event: e.Event, after: HerderState, commands: Sequence[e.Command]
     ) -> None:
-        """Logs one step: the state before, the event, the state after and what it ordered."""
+        """Logs one step: the state before, the event, the state after and the commands."""
         match event:
             case e.MetadataWanted():
                 log.info("Rebalance started")

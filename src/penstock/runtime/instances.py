@@ -34,7 +34,7 @@ class InstanceContext:
 
 class Instances:
     """The running instances. Thread-safe. A connector's `start` runs in the caller's thread and its
-    `stop` in a thread of its own, for both may block."""
+    `stop` in a separate thread, as both may block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Instances:
         return running[1] if running is not None and running[0] == run else None
 
     def keep(self, runs: Mapping[str, Run]) -> None:
-        """Stops the instances that are not in `runs`, each in a thread of its own."""
+        """Stops the instances that are not in `runs`, each in a separate thread."""
         with self._lock:
             over = {
                 name: connector

@@ -1,7 +1,7 @@
 """The interceptors that a client's settings name.
 
-They are plugins of penstock: the classes of Java's clients do not run here, and their names are
-refused where the settings are validated.
+They are penstock plugins: classes of Java's clients do not run here, and validation refuses their
+names.
 """
 
 from __future__ import annotations

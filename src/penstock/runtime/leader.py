@@ -1,4 +1,4 @@
-"""A worker's requests to the leader, and the fencing that it does as the leader."""
+"""A worker's requests to the leader, and the fencing that it performs as the leader."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Loggers:
         self._modified: dict[str, int] = {}
 
     def all(self) -> dict[str, dict[str, Any]]:
-        """Loggers with a level of their own, and `root`, by name."""
+        """Loggers with an explicit level, and `root`, by name."""
         loggers = {
             name: logger
             for name, logger in list(logging.root.manager.loggerDict.items())

@@ -1,5 +1,5 @@
-"""The worker's membership of its group: the group's questions become events, the herder's replies
-its answers."""
+"""The worker's membership of its group: the group's requests become events, which the herder
+answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Membership:
         self._inbox = inbox
         self._metrics = metrics
         self._grace_s = config[keys.TASK_SHUTDOWN_TIMEOUT] / 1000
-        self._session_end: float | None = None  # known while the group cannot be reached
+        self._session_end: float | None = None  # known while the group is unreachable
         self._group = self._make_group(config, worker_id, alone)
 
     def join(self) -> None:

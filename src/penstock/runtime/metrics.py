@@ -3,8 +3,8 @@
 Names are those that the usual configuration of the JMX exporter gives Kafka Connect's beans:
 `kafka.connect:type=sink-task-metrics,connector="c",task="0"` with `put-batch-avg-time-ms` is
 `kafka_connect_sink_task_put_batch_avg_time_ms{connector="c",task="0"}`. Rates, averages and maxima
-are of the last minute, totals since the task was started (kafka-connect.md §14). Metrics that only
-penstock has begin with `penstock_`.
+cover the last minute, totals the time since the task was started (kafka-connect.md §14). Metrics
+that only penstock has begin with `penstock_`.
 """
 
 from __future__ import annotations
@@ -482,7 +482,7 @@ def _of_restarts(state: HerderState) -> Iterator[Sample]:
 
 
 class _Collector:
-    """Hands samples to the client library, one family per name."""
+    """Passes samples to the client library, one family per name."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = list(samples)

@@ -72,9 +72,8 @@ def _no_reloads(target: str | TaskId, ms: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A connector's task configurations as they are stored (kafka-connect.md §3.4), after how many
-    milliseconds they are to be generated again (None: only on request), and the instance that
-    generated them."""
+    """A connector's task configurations as stored (kafka-connect.md §3.4), the milliseconds until
+    they are generated again (None: only on request), and the instance that generated them."""
 
     configs: Sequence[Props]
     again_ms: int | None
@@ -109,8 +108,8 @@ class Planner:
         return self.providers.transformed(config).props
 
     def without_secrets(self, text: str, props: Mapping[str, str | None]) -> str:
-        """A text without what config providers have returned, and without the passwords of a
-        connector's configuration."""
+        """A text without the values that config providers have returned, and without the passwords
+        of a connector's configuration."""
         entry = self._registry.find_connector(props.get(keys.CONNECTOR_CLASS.name))
         settings = entry.plugin.config.keys if entry is not None else ()
         secrets = [
@@ -183,7 +182,7 @@ class Planner:
     def flow(
         self, task: TaskId, run: int, connector_config: RawProps, task_config: RawProps
     ) -> FlowPlan:
-        """The flow plan of one task. Raises whatever makes the task fail to start."""
+        """The flow plan of one task. Raises the error that makes the task fail to start."""
         transformed = self.providers.transformed(connector_config)
         own_made = self.providers.transformed(task_config)
         ttls_ms = [

@@ -12,7 +12,7 @@ from penstock.offsets.store import Log, OffsetStore, Receive
 
 class Leader(Protocol):
     """Requests of this worker to the leader at a URL. Raises when a request fails: an error with an
-    `http_status` where the leader refused it."""
+    `http_status` if the leader refused it."""
 
     def put_tasks(
         self, url: str, connector: str, configs: Sequence[Mapping[str, str | None]]
@@ -39,7 +39,7 @@ class Alone(Protocol):
     """Replaces topics and group in standalone mode; see `standalone`."""
 
     def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
-        """Makes the config log, the status log and the offset store's log. Raises StartupFailed."""
+        """Creates the config log, status log and the offset store's log. Raises StartupFailed."""
 
     def group(self, callbacks: Callbacks) -> Group:
         """A group of one."""

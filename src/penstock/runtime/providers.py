@@ -128,7 +128,7 @@ class DirectoryConfigProvider(ConfigProvider):
 
 def _content(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8")  # line ends as they are
+        return file.read_bytes().decode("utf-8")  # line ends are kept
     except (OSError, ValueError):
         raise ProviderFailed(f"Could not read file {file} for property {file.name}") from None
 
@@ -173,7 +173,7 @@ class Providers:
         self._providers = {
             name: _provider(name, props, registry)
             for name in names
-            # As in Kafka, a name without a class is no provider, and no error.
+            # As in Kafka, a name without a class is neither a provider nor an error.
             if props.get(f"{CONFIG_PROVIDERS.name}.{name}.class") is not None
         }
         self._secrets: dict[str, None] = {}  # the newest last
@@ -212,7 +212,7 @@ class Providers:
 
 
 class LogFilter(logging.Filter):
-    """Redacts the values of providers in all log records, also those of libraries."""
+    """Redacts the values of providers in all log records, including those of libraries."""
 
     def __init__(self, providers: Providers) -> None:
         super().__init__()

@@ -16,8 +16,8 @@ Held = str | TaskId
 
 
 class Reloads:
-    """At most one scheduled restart for each connector and task; `due` is called in a thread of its
-    own when the time has come."""
+    """At most one scheduled restart for each connector and task; `due` is called in a separate
+    thread when the time has come."""
 
     def __init__(self, due: Callable[[Held], None]) -> None:
         self._due = due

@@ -1,8 +1,8 @@
 """The standalone worker: configurations and statuses in memory, source offsets in a file, no group
 (kafka-connect.md §12).
 
-It is the worker of a cluster with other shells: the same herder decides, on logs in memory, and
-leads a group of which it is the only member. The differences for users are here too.
+It is a cluster's worker with other shells: the same herder decides, on logs in memory, and leads a
+group in which it is the only member. The differences for users are here too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MEMBER: Final = "alone"
 _LOOK_S: Final = 0.02
 _RETRY_S: Final = 0.2
 _START_S: Final = 90.0  # the time-out of REST
-_WAITS: Final = 16  # requests that wait for a connector to start; more wait for those
+_WAITS: Final = 16  # requests that wait for a connector to start; others queue
 _TARGETS: Final = {
     "RUNNING": Target.STARTED,
     "PAUSED": Target.PAUSED,
@@ -51,7 +51,7 @@ _DEFINITION: Final = ConfigDef(*keys.DISTRIBUTED.keys, keys.OFFSET_STORAGE_FILE)
 
 
 class ConnectorFileFailed(PenstockError):
-    """A connector of the command line could not be created; the worker stops, as in Kafka
+    """A connector given on the command line could not be created; the worker stops, as in Kafka
     Connect."""
 
     code = "standalone.connector_file"
@@ -61,8 +61,8 @@ class ConnectorFileFailed(PenstockError):
 def lone_config(props: Props) -> Config:
     """The configuration of a standalone worker; raises ConfigInvalid with every problem.
 
-    It has all settings of a worker: those of a cluster have their defaults, whatever is given, and
-    name no group and no topics.
+    It has all settings of a worker: those of a cluster always have their defaults, and name no
+    group and no topics.
     """
     own = ConfigDef(*RESTART.keys, *TRACE.keys)
     parsed = keys.STANDALONE.extended(*own.keys).parse(props)
@@ -120,7 +120,7 @@ class GroupOfOne:
 
     def join(self) -> None:
         """Requests a rebalance. Returns at once."""
-        with suppress(RuntimeError):  # the worker stops
+        with suppress(RuntimeError):  # the worker is stopping
             self._pool.submit(self._round)
 
     def step_out(self) -> None:
@@ -187,9 +187,7 @@ class StandaloneWorker(Worker):
         leader: Leader,
     ) -> None:
         self._loaded = threading.Event()
-        self._waiting: list[
-            Future[e.Result]
-        ] = []  # false until the connectors of the command line exist
+        self._waiting: list[Future[e.Result]] = []  # pings that wait for `load`
         self._asking = threading.Lock()
         self._waits = ThreadPoolExecutor(_WAITS, thread_name_prefix="started")
         super().__init__(
@@ -224,7 +222,7 @@ class StandaloneWorker(Worker):
         return super().submit(operation)
 
     def load(self, files: Sequence[Path]) -> None:
-        """Creates the connectors in the files, one after the other; the worker has to be started.
+        """Creates the connectors in the files, one after the other; the worker must have started.
         Raises ConnectorFileFailed for the first failure."""
         for file in files:
             try:

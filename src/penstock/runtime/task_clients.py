@@ -27,7 +27,7 @@ _PRODUCER: Final[Mapping[str, str]] = {
     "max.request.size": "1048576",
 }
 """Defaults of a source task's producer (kafka-connect.md §8.2). It is idempotent instead of limited
-to one request in flight, which keeps the order too and repeats nothing."""
+to one request in flight, which also keeps the order and avoids duplicates."""
 
 _SINK_CONSUMER: Final[Mapping[str, str]] = {
     "auto.offset.reset": "earliest",
@@ -39,7 +39,7 @@ _SINK_CONSUMER: Final[Mapping[str, str]] = {
 
 _SHARED_CONSUMER: Final[Mapping[str, str]] = {
     # Members learn of a rebalance with their heartbeats. With one every 3 s, the first of two tasks
-    # to join had all partitions for as long, and read records twice.
+    # to join owned all partitions for that long, and records were read twice.
     "heartbeat.interval.ms": "500",
 }
 """Further defaults where the connector may have several tasks."""
@@ -122,8 +122,8 @@ def sink_consumer(
 
 
 def lag_client(task: TaskId, java: Mapping[str, str]) -> clients.ClientSettings | None:
-    """Client settings for looking up a sink's lag. With settings that only Java's consumer takes,
-    such as a JKS store, the lag is unknown; the task runs."""
+    """Client settings for looking up a sink's lag. With settings that only Java's consumer
+    supports, such as a JKS store, the lag is unknown, but the task runs."""
     try:
         return clients.admin(java).settings
     except ConfigInvalid as error:
@@ -140,8 +140,8 @@ def group_client(java: Mapping[str, str]) -> dict[str, object] | None:
 
 
 def remove_last_consumer(plan: SinkPlan) -> None:
-    """Removes what the task's last run left in its consumer group, if its client id tells it from
-    the consumers of other tasks. Blocks for some hundredths of a second, seconds at most."""
+    """Removes the consumers of the task's last run from its group, if their client id is the task's
+    alone. Usually blocks for tens of milliseconds, seconds at most."""
     group, client_id = plan.consumer["group.id"], plan.consumer["client.id"]
     if plan.group_admin is not None and client_id == _client_id(plan.task):
         remove_members_of(plan.group_admin, group, client_id)

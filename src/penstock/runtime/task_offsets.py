@@ -49,8 +49,8 @@ class TaskOffsets:
             lease.close()
 
     def store(self, task: TaskId, offsets: Offsets) -> Storing:
-        """Kafka has stored the offsets when the wait is over, however long that takes. A stop does
-        not wait for it: the task is cancelled then, and reads the same records again."""
+        """The wait ends when Kafka has stored the offsets, however long that takes. A stop does not
+        wait for it: the task is then cancelled, and reads the same records again."""
         began = time.monotonic()
         with self._measured(task, began, failures_only=True):
             lease = self.lease(task)

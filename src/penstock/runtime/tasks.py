@@ -1,4 +1,4 @@
-"""The tasks that run on a worker: the herder's commands start and stop them, their ends and their
+"""The tasks that run on a worker: the herder's commands start and stop them, and their ends and
 progress become events."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class RunningTasks:
-    """`start` and `stop` block; their outcome becomes an event. `driver` has the tasks on Spark."""
+    """`start` and `stop` block; their outcome becomes an event. `driver` runs them on Spark."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class RunningTasks:
             self._inbox.post(e.TaskStarted(task, command.run))
 
     def stop(self, command: e.StopTask) -> None:
-        """Stops a task; it is cancelled when the grace period is over."""
+        """Stops a task; it is cancelled when the grace period expires."""
         grace_s = self._grace_s()
         # A cancelled task may still be running; no offsets are stored for it from then on.
         lease = self._offsets.find(command.task)

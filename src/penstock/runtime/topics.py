@@ -1,4 +1,4 @@
-"""The internal topics of a worker: they are opened, read, and written to as the herder commands."""
+"""Opens, reads and writes a worker's internal topics, as the herder commands."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 
 class InternalTopics:
-    """The config topic, the status topic and the offset store, from `open` to `close`. What is read
-    from the first two becomes events."""
+    """The config topic, the status topic and the offset store, from `open` to `close`. Records read
+    from the first two become events."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class InternalTopics:
             return
         config = self._config
         consumer = clients.consumer(config.props).settings
-        # KIP-618: once all workers are "enabled", everybody reads committed records only; before,
+        # KIP-618: once all workers are "enabled", all of them read committed records only; before,
         # the isolation level is the Java client's default.
         consumer.setdefault("isolation.level", "read_uncommitted")
         if self._exactly_once:
@@ -89,7 +89,7 @@ class InternalTopics:
         self._status_log = opened("status", "statuses", self._on_status_entries)
         self._config_log = opened("config", "configs", self._on_config_entries)
         leader = {**producer, "client.id": f"{base}configs-leader"}
-        leader.pop("delivery.timeout.ms", None)  # the transaction's time-out is what counts
+        leader.pop("delivery.timeout.ms", None)  # the transaction's timeout applies instead
         self._writer = FencedWriter(
             topics["config"].name, f"connect-cluster-{config[keys.GROUP_ID]}", leader
         )
@@ -110,7 +110,7 @@ class InternalTopics:
 
     def read_config(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Reads the config topic to its end. Calls `check` while it waits, which ends the wait by
-        raising. Raises PenstockError when the time is over."""
+        raising. Raises PenstockError when the time has passed."""
         assert self._config_log is not None
         self._config_log.read_to_end(timeout_s, check)
 
@@ -128,7 +128,7 @@ class InternalTopics:
 
         def stored(_: Future[tuple[int, int]]) -> None:
             nonlocal open_sends
-            with lock:  # the first of them may be done here, and later ones in Kafka's thread
+            with lock:  # the first may complete here, and later ones in Kafka's thread
                 open_sends -= 1
                 if open_sends:
                     return

@@ -105,7 +105,7 @@ class Validator:
         assert issubclass(entry.cls, Connector)
         try:
             config = entry.plugin.config.parse(props)
-        except ConfigInvalid:  # a null, which is no error by itself
+        except ConfigInvalid:  # a null, which alone is not an error
             return
         connector = entry.cls()
         try:
@@ -140,7 +140,7 @@ class Validator:
         return cls.plugin.version if cls else None
 
     def framework(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> ConfigDef:
-        """The framework's settings as a task is planned with them."""
+        """The framework's settings with which a task is planned."""
         definition = connector_rules.enrich(_base(entry), props, self._plugins())
         if entry.kind is Kind.SOURCE and self.creates_topics():
             definition = topic_creation.with_topic_creation(definition, props)
@@ -211,7 +211,7 @@ class Validator:
         props: Mapping[str, str | None],
         question: Callable[[SourceConnector, Config], bool | None],
     ) -> bool | None:
-        """A source connector's answers on its configuration; None if the configuration is
+        """A source connector's answer about its configuration; None if the configuration is
         invalid."""
         assert issubclass(entry.cls, SourceConnector)
         try:
@@ -418,7 +418,7 @@ def always_typed(definition: ConfigDef) -> ConfigDef:
 def _blamed(
     values: Sequence[ConfigValue], problems: Iterable[tuple[str, str]]
 ) -> list[ConfigValue]:
-    """The values with further problems, also of undeclared settings."""
+    """The values with further problems, including those of undeclared settings."""
     return _with_findings(values, (Finding(name, text) for name, text in problems))
 
 
@@ -443,7 +443,7 @@ def _looked(connector: Connector, config: Config) -> list[Finding]:
     def gather() -> None:
         try:
             for finding in connector.validate_live(config):
-                findings.append(finding)  # noqa: PERF402 - each counts, whatever comes after it
+                findings.append(finding)  # noqa: PERF402 - each counts, even if a later one fails
         except BaseException as error:
             failed.append(error)
 

@@ -59,8 +59,8 @@ log = logging.getLogger(__name__)
 _TICK_S: Final = 60.0  # the longest wait for an event
 _STANDINGS_S: Final = 3.0  # how long a scrape waits for figures from Kafka
 _POOL: Final = 16
-_STARTS: Final = 4  # tasks that start side by side; each makes Spark start Python processes
-_REQUESTS: Final = 16  # to the leader side by side; each may wait for its time-out
+_STARTS: Final = 4  # tasks that start concurrently; each makes Spark start Python processes
+_REQUESTS: Final = 16  # concurrent ones to the leader; each may wait for its timeout
 
 
 class Worker:
@@ -167,8 +167,7 @@ class Worker:
 
     def watch(self, task: TaskId, records: int, timeout_s: float) -> list[Any] | None:
         """The next records of a task of this worker, step by step, as `GET …/trace` shows them:
-        without secrets. Takes as long as they take to come, up to the time-out. None: the task does
-        not run."""
+        without secrets. Waits for them, up to the timeout. None: the task is not running."""
         props = self._state.cluster.config(task.connector) or {}
         hidden = hidden_fields(self.config.props, props)
         watched = self._tasks.driver.watch(task, records, timeout_s, hidden)
@@ -302,7 +301,7 @@ class Worker:
             case e.ApplyLevel():
                 self._apply_level(command)
             case e.LeaveGroup():
-                pass  # the loop ends by itself; shutting down leaves the group
+                pass  # the loop then ends; shutting down leaves the group
             case _:
                 assert_never(command)
 
@@ -367,8 +366,8 @@ class Worker:
     def _warm_up(self) -> None:
         try:
             self._session.start()
-            # A worker that joins others takes over tasks that run: they are to pause for a moment
-            # only. Without others, tasks wait for this worker; they start its slots themselves.
+            # A worker that joins others takes over running tasks, which should pause only briefly.
+            # Without others, tasks wait for this worker; they start its slots themselves.
             joins = isinstance(self._state.membership.phase, AwaitingSpark)
             if joins:
                 self._tasks.driver.warm_up()

@@ -191,4 +191,4 @@ class _Compiler:
                 numbers = {symbol: _number(index) for index, symbol in enumerate(node["symbols"])}
                 self._line(f"add({self._constant(numbers)}[{value}])")
             case _:
-                raise ValueError(f"{kind} is no type of Avro")
+                raise ValueError(f"{kind} is not a type of Avro")

@@ -544,7 +544,9 @@ def _enum_writer(schema: Schema, mark: str) -> Write:
     def write_enum(value: Value) -> int:
         number = numbers.get(value) if type(value) is str else None
         if number is None:
-            raise DataError(f"{value!r} is no symbol of the enum {(schema.parameters or {})[mark]}")
+            raise DataError(
+                f"{value!r} is not a symbol of the enum {(schema.parameters or {})[mark]}"
+            )
         return number
 
     return write_enum

@@ -1,7 +1,7 @@
-"""A Cassandra for tests: a node of one process on the loopback.
+"""A Cassandra for tests: a node in one process on loopback.
 
 It starts in some fifteen seconds, so the tests of a run share one (`shared`). Acknowledged writes
-are on the disk, so they survive `kill`.
+are on disk, so they survive `kill`.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Tls:
 
 
 class CassandraServer:
-    """A node, started with `start` or as a context manager. Started again, also after `kill`, it
-    has the same port and the same rows."""
+    """A node, started with `start` or as a context manager. It keeps its port and rows across
+    restarts, even after `kill`."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class CassandraServer:
     def _answers(self) -> bool:
         try:
             self.session.execute("SELECT release_version FROM system.local", timeout=5.0)
-        except Exception:  # of the driver, which may be in any state
+        except Exception:  # the driver may be in any state
             self._disconnect()
             return False
         return True
@@ -265,7 +265,7 @@ class CassandraServer:
 
 
 def _modules() -> list[str]:
-    """Options that open the packages of Java that the server uses."""
+    """Options that open the Java packages that the server uses."""
     return [
         f"{option}={module}/{package}=ALL-UNNAMED"
         for option, table in (("--add-opens", _OPENS), ("--add-exports", _EXPORTS))

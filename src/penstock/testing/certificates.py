@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority that issues them, valid from an hour ago for a day.
+"""Certificates for tests, from an authority; valid from an hour ago until tomorrow.
 
 authority = Authority()
 worker = authority.issue("worker-1", "localhost", "127.0.0.1")
@@ -47,11 +47,11 @@ class Issued:
         return _pem(self.certificate) + _pem(self.issuer)
 
     def pem(self, password: str | None = None) -> str:
-        """A PEM key store of key and certificates."""
+        """A PEM key store with key and certificates."""
         return self.key_pem(password) + self.chain_pem()
 
     def pkcs12(self, password: str) -> bytes:
-        """A PKCS12 key store of key and certificates."""
+        """A PKCS12 key store with key and certificates."""
         return pkcs12.serialize_key_and_certificates(
             b"own", self.key, self.certificate, [self.issuer], _encryption(password)
         )
@@ -81,11 +81,11 @@ class Authority:
         return Issued(issued, certificate, self.certificate)
 
     def pem(self) -> str:
-        """A PEM trust store of its certificate."""
+        """A PEM trust store with its certificate."""
         return _pem(self.certificate)
 
     def pkcs12(self, password: str) -> bytes:
-        """A PKCS12 trust store of its certificate, as Java reads it."""
+        """A PKCS12 trust store with its certificate, for Java."""
         trusted = [pkcs12.PKCS12Certificate(self.certificate, b"authority")]
         return pkcs12.serialize_java_truststore(trusted, _encryption(password))
 

@@ -26,7 +26,7 @@ class Case(ABC):
     """What a subclass defines for both sources and sinks."""
 
     bad_configs: ClassVar[Sequence[tuple[Mapping[str, str | None], str]]] = ()
-    """Changes to `config` that make it invalid (None removes a setting), each with a text of the
+    """Changes to `config` that make it invalid (None removes a setting), each with a part of the
     error message, such as the name of the setting."""
 
     plugin_path: ClassVar[str | Path] = ""
@@ -70,8 +70,7 @@ class SourceCase(Case):
     connector: ClassVar[type[SourceConnector]]
 
     wait_ms: ClassVar[int] = 0
-    """How long a poll may wait for existing records: after that time without records, the source
-    has none."""
+    """How long a poll may wait for existing records: if none arrive by then, there are none."""
 
     @abstractmethod
     def add(self, numbers: range) -> None:
@@ -88,7 +87,7 @@ def records_of(
     topic: str = "conformance",
     first: int = 0,
 ) -> Records:
-    """A batch for a sink: records of one partition, from the offset `first` on."""
+    """A batch for a sink: records of one partition, starting at offset `first`."""
     nulls: list[Value] = [None] * len(values)
     return Records(
         topics=[topic] * len(values),
@@ -117,8 +116,8 @@ class SinkCase(Case):
         """The contents of the target, an entry per record; empty if it does not exist yet."""
 
     def records(self, numbers: range, *, schema: bool) -> Records | None:
-        """One record for each number, with schemas or without; None if the sink takes only the
-        others. By default strings, with a string as the key."""
+        """One record for each number, with or without schemas; None if the sink rejects those. By
+        default, keys and values are strings."""
         kind = STRING if schema else None
         return records_of(
             [f"value {number}" for number in numbers],
@@ -137,8 +136,8 @@ class SinkCase(Case):
         return None
 
     def target_away(self) -> AbstractContextManager[object] | None:
-        """A context in which the target is unavailable, as when its server is down. None if the
-        test cannot do that."""
+        """A context in which the target is unavailable, as when its server is down. None if it
+        cannot be simulated."""
         return None
 
 
@@ -146,7 +145,7 @@ OTHER_RECORDS: Final = "the target has other records than were written; see `exp
 
 
 def compare(case: SinkCase, contents: list[Any], expected: list[Any]) -> None:
-    """Fails unless the target has the records that were written, in their order."""
+    """Fails unless the target has the written records, in order if `ordered`."""
     same = Counter(map(repr, contents)) == Counter(map(repr, expected))
     if case.ordered:
         hint = "; set `ordered = False` if the target does not keep the order of writes"
@@ -158,7 +157,7 @@ def compare(case: SinkCase, contents: list[Any], expected: list[Any]) -> None:
 
 
 def either_records(case: SinkCase, numbers: range) -> tuple[Records, bool]:
-    """Records with schemas if the sink takes those, and whether they have some."""
+    """Records, with schemas if the sink accepts any; and whether they have some."""
     for schema in (True, False):
         records = case.records(numbers, schema=schema)
         if records is not None:

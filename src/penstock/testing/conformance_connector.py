@@ -141,8 +141,7 @@ class ConnectorChecks(Case):
 
 @cache
 def _import_in_new_process(connector: type[Connector]) -> subprocess.CompletedProcess[str]:
-    """Imports the class in another process; once for all cases of a connector, as it takes a
-    second."""
+    """Imports the class in another process; once per connector, because it takes a second."""
     request = {"module": connector.__module__, "path": sys.path}
     request["pickled"] = pickle.dumps(connector).hex()
     return subprocess.run(
@@ -196,7 +195,7 @@ class _Resources:
         self._threads = set(threading.enumerate())
 
     def added(self) -> list[str]:
-        """What has been added since. Threads that are stopping get a moment to end."""
+        """Files and threads added since. Stopping threads get a moment to end."""
         threads = set(threading.enumerate()) - self._threads
         for thread in threads:
             thread.join(_END_S)

@@ -25,7 +25,7 @@ from penstock.testing.contexts import SinkContextStub
 
 
 class _SinkTask:
-    """A writer, driven as by a worker."""
+    """A writer, driven like a worker's."""
 
     def __init__(self, connector: SinkConnector, config: Config) -> None:
         tolerance = config.props.get("errors.tolerance", "none")
@@ -69,7 +69,7 @@ class _SinkTask:
         return failed
 
     def _apply_seeks(self) -> None:
-        """Moves to the offsets that the writer has requested."""
+        """Seeks to the offsets that the writer has requested."""
         for offsets in self.context.sought:
             self.reached.update(offsets)
         self.context.sought.clear()
@@ -213,7 +213,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
         self._check_target([*self.expected(first), *self.expected(second)])
 
     def test_two_writers_write_side_by_side(self) -> None:
-        # As several tasks do, each with partitions of its own.
+        # As several tasks do, each with its own partitions.
         one, other = self._open(), self._open()
         written: list[Any] = []
         try:
@@ -277,8 +277,8 @@ class SinkConformance(ConnectorChecks, SinkCase):
         failed = task.write(batch)
         accepted = sorted(set(range(1, len(batch), 2)) - set(failed))
         assert not accepted, (
-            f"{len(accepted)} of {len(bad)} bad records were written; return only such from "
-            "`bad_records` as the target refuses, or None if it accepts everything"
+            f"{len(accepted)} of {len(bad)} bad records were written; return from "
+            "`bad_records` only records that the target rejects, or None if it accepts everything"
         )
         assert sorted(failed) == list(range(1, len(batch), 2)), "good records were refused"
         self._check_target(self.expected(good))
@@ -295,7 +295,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
             nonlocal delivered
             if not delivered:
                 task.deliver(records)
-            delivered = True  # a `flush` that failed is called again, without the records
+            delivered = True  # a failed `flush` is retried, without the records
             task.writer.flush()
 
         try:

@@ -29,7 +29,7 @@ from penstock.testing.contexts import SourceContextStub
 _MAX_BYTES: Final = 1 << 20  # of a worker's polls
 _RECORDS: Final = 200
 _ARRIVE_S: Final = 20.0  # how long a reader may take to find new records
-_PROMPT_S: Final = 2.0  # how long a poll may take that does not wait
+_PROMPT_S: Final = 2.0  # how long a poll without waiting may take
 _WAIT_MS: Final = 200
 _REPEATS: Final = (
     "; return False from `SourceConnector.exactly_once` if the source may repeat records"
@@ -44,7 +44,7 @@ class _Step(NamedTuple):
 
 
 class _SourceTask:
-    """A reader, driven as by a worker."""
+    """A reader, driven like a worker's."""
 
     def __init__(self, case: SourceConformance, config: Config, stored: Offsets) -> None:
         connector = case.connector()
@@ -98,7 +98,7 @@ class _SourceTask:
         pytest.fail(f"new records are not found within {_ARRIVE_S:.0f} s{_wait_hint(self._case)}")
 
     def rows(self, polled: Polled) -> list[str]:
-        """The records of a poll; those of its parts are read by another reader."""
+        """The records of a poll; another reader reads those of its parts."""
         if not polled.parts:
             return _rows(polled.records)
         another = self._case._open(self.config)
@@ -111,8 +111,8 @@ class _SourceTask:
         return self._known.values()
 
     def timed_poll(self, wait_ms: int) -> float:
-        """How many seconds a poll takes that returns nothing. Polls that return offsets alone, to
-        drop source partitions, may precede it."""
+        """The seconds that a poll without results takes. Polls that return only offsets, to drop
+        source partitions, may precede it."""
         for _ in range(_RECORDS):
             start = time.monotonic()
             polled = self.reader.poll(_MAX_BYTES, wait_ms)

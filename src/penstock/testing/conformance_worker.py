@@ -82,7 +82,7 @@ class _EndToEnd(Case):
     def running(
         self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     ) -> Iterator[Running]:
-        """A worker that has the connector, with the broker of a fixture `broker` or its own."""
+        """A worker with the connector, and with the broker of a fixture `broker` or its own."""
         folder = tmp_path_factory.mktemp("worker")
         try:
             broker: Broker = request.getfixturevalue("broker")
@@ -203,7 +203,7 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
         keys, values = (
             converter.from_connect(records.topics, column, failed) for column in columns
         )
-        assert not failed, f"the records are no JSON: {failed}"
+        assert not failed, f"the records cannot be written as JSON: {failed}"
         running.append(topic, keys, values)
         return self.expected(records)
 

@@ -1,7 +1,7 @@
-"""Real database servers for tests: processes on the loopback, each in a folder of its own.
+"""Real database servers for tests: processes on loopback, each in its own folder.
 
-The programs are fetched like the jars (`jars.lock`) and unpacked for each server, so that a test
-needs nothing installed. Neither server runs as root; started by root, they run as `nobody`.
+The programs are fetched like the jars (`jars.lock`) and unpacked for each server, so tests need
+nothing installed. Neither server can run as root; started by root, they run as `nobody`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _AS_USER: Final = (
 
 
 class DatabaseServer(ABC):
-    """A server with one user and one empty database; a context manager, which removes everything.
+    """A server with one user and one empty database; a context manager that removes all.
 
-    `stop` and `kill` keep its files for the next `start`. With `tls`, its certificate, clients may
-    connect by TLS, but need not.
+    `stop` and `kill` keep its files for the next `start`. With the certificate `tls`, clients may
+    use TLS, but need not.
     """
 
     user = "penstock"
@@ -56,7 +56,7 @@ class DatabaseServer(ABC):
     def __init__(self, tls: Issued | None = None) -> None:
         self.port = free_port()
         self._tls = tls
-        # Neither a test's folder nor its parents can be entered by another user.
+        # Other users can enter neither a test's folder nor its parents.
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-database-"))
         self._process: Process | None = None
         try:
@@ -116,12 +116,12 @@ class DatabaseServer(ABC):
             self._process.stop(_STOP_S)
 
     def kill(self) -> None:
-        """Kills it, like a power cut, and the processes it has for its clients: while one of them
-        lives, the server does not start again."""
+        """Kills it, like a power cut, and its processes for clients: while one of them lives, the
+        server does not restart."""
         process = self._process
         if process is None or process.pid is None or not process.alive:
             return
-        # They lead sessions of their own, so no signal to a process group reaches them all.
+        # They lead their own sessions, so no process group signal reaches them all.
         children = _children(process.pid)
         process.kill()
         for child in children:
@@ -169,7 +169,7 @@ class DatabaseServer(ABC):
         self._process.wait_for(answers, _READY_S, f"a server at port {self.port}")
 
     def _accepts_clients(self) -> bool:
-        """Whether it serves connections besides listening."""
+        """Whether it serves connections, not only listens."""
         return True
 
     def _as_nobody(self, command: Sequence[str]) -> list[str]:
@@ -180,7 +180,7 @@ class DatabaseServer(ABC):
         return [sys.executable, "-c", _AS_USER, *ids, *command]
 
     def _chown(self) -> None:
-        """Gives the folder to the user that the server runs as."""
+        """Makes the server's user own the folder."""
         if os.getuid() == 0:
             nobody = pwd.getpwnam("nobody")
             for path in [self._folder, *self._folder.rglob("*")]:

@@ -1,5 +1,5 @@
-"""FTP and SFTP servers for tests, over a local folder. They listen on loopback, in threads of their
-own.
+"""FTP and SFTP servers for tests, over a local folder. They listen on loopback, in their own
+threads.
 
     with FtpServer(folder) as server:
         ...  # server.port; server.user, server.password
@@ -76,8 +76,8 @@ class _Server:
 
 
 class FtpServer(_Server):
-    """An FTP server; with TLS if `certificate` is a PEM file of a key and certificates. It does not
-    know the commands `without`; `line` formats the lines of LIST."""
+    """An FTP server; with TLS if `certificate` is a PEM file of a key and certificates. It rejects
+    the commands in `without`; `line` formats the lines of LIST."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class SftpServer(_Server):
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.authorized = authorized
         self.cut_after: int | None = None
-        """Ends the connection that reads the byte after this number of bytes from now on."""
+        """Ends the connection that reads beyond this number of bytes from now on."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._acceptor: asyncssh.SSHAcceptor | None = None
@@ -226,7 +226,7 @@ class SftpServer(_Server):
 
     @property
     def known_hosts(self) -> str:
-        """Its line for `known_hosts` of clients."""
+        """Its line for clients' `known_hosts`."""
         return f"[{_HOST}]:{self.port} {self.key.export_public_key().decode()}"
 
     def start(self) -> None:

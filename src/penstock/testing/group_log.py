@@ -1,6 +1,6 @@
 """The log of a broker's group coordinator: every generation and every commit, in order.
 
-Kafka keeps it in `__consumer_offsets`. The APIs show only the present state; this shows that an
+Kafka keeps it in `__consumer_offsets`. The APIs show only the current state; this shows that an
 offset never regressed, or that a group had no rebalance.
 """
 

@@ -1,8 +1,8 @@
-"""An HDFS for tests: Hadoop's MiniDFSCluster, one namenode and one datanode, in a process of its
-own on loopback. The jar is fetched like the others (`jars.lock`); the rest of Hadoop is among
-Spark's jars.
+"""An HDFS for tests: Hadoop's MiniDFSCluster, one namenode and one datanode, in its own process on
+loopback. The jar is fetched like the others (`jars.lock`); the rest of Hadoop is among Spark's
+jars.
 
-Its superuser is `hdfs`, which tests are not; everybody may write to the root folder.
+Its superuser is `hdfs`; tests run as another user. All may write to the root folder.
 """
 
 from __future__ import annotations

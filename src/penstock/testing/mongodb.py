@@ -1,8 +1,8 @@
-"""Servers for tests that speak MongoDB's protocol, each in a process of its own on the loopback:
+"""Servers for tests that speak MongoDB's protocol, each in its own process on loopback:
 mongo-java-server, which keeps its documents in memory, and FerretDB, which keeps them in SQLite.
 
 They read and write. The change streams of the first differ from MongoDB's, and the second has
-none: a source is tested with `penstock.testing.change_streams`.
+none: a source is tested with `tests/integration/mongo_wire.py`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ public class MongoJavaServer {
 
 
 class MongoServer:
-    """A server, started with `start` or as a context manager. It forgets everything when it ends;
-    started again, it has the same port. With an `oplog` it opens change streams, as a source does
-    before it copies existing documents; their events differ from MongoDB's."""
+    """A server, started with `start` or as a context manager. It forgets everything when it ends,
+    but keeps its port. With an `oplog` it opens change streams, as a source does before it copies
+    existing documents; their events differ from MongoDB's."""
 
     name = "mongo-java-server"
 
@@ -98,7 +98,7 @@ class MongoServer:
 
 
 class FerretServer(MongoServer):
-    """FerretDB. It keeps its documents when it is started again."""
+    """FerretDB. It keeps its documents across restarts."""
 
     name = "ferretdb"
 

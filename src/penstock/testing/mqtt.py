@@ -1,5 +1,5 @@
-"""MQTT brokers for tests, on the loopback: mosquitto, which Debian has, and HiveMQ, embedded in a
-small Java program.
+"""MQTT brokers for tests, on loopback: mosquitto, from Debian, and HiveMQ, embedded in a small Java
+program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.testing.waiting import is_listening, wait_until
 
 _START_S: Final = 60.0
 _STOP_S: Final = 10.0
-NO_MOSQUITTO: Final = "there is no mosquitto: apt-get install mosquitto"
+NO_MOSQUITTO: Final = "mosquitto is not installed; run: apt-get install mosquitto"
 
 _HIVEMQ: Final = """\
 import com.hivemq.embedded.EmbeddedHiveMQ;
@@ -56,18 +56,17 @@ def mosquitto() -> str | None:
 
 
 def let_go(client: Any) -> None:
-    """Disconnects a client of paho, and ends the thread of its loop."""
+    """Disconnects a paho client, and ends its loop's thread."""
     client.disconnect()
     with contextlib.suppress(AttributeError):  # the thread may end while paho checks it
         client.loop_stop()
 
 
 class Mosquitto:
-    """A mosquitto, started with `start` or as a context manager. Started again, also after `kill`,
-    it has the same port and, with `persistent`, the sessions and messages of when it was last
-    stopped.
+    """A mosquitto, started with `start` or as a context manager. It keeps its port across restarts,
+    even after `kill`, and with `persistent` the sessions and messages of its last stop.
 
-    `settings` are lines of its configuration; `users` have passwords.
+    `settings` are configuration lines; `users` have passwords.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An S3 for tests: moto's server in a process of its own, and a proxy in front of it that injects
+"""An S3 for tests: moto's server in its own process, and a proxy in front of it that injects
 faults. Both listen on loopback."""
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class WorkerProcess:
     """One `penstock distributed` process, in `folder`; its output goes to `log`.
 
     Another `command` (a function of the properties file) makes it a worker of another kind with the
-    same REST API; requests to one that listens on https use `tls`. May be started again after it
-    ended. As a context manager it is started, and stopped at the end with all its child processes.
+    same REST API; requests to one that listens on https use `tls`. May be restarted after it ended.
+    As a context manager it is started, and stopped at the end with all its child processes.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class WorkerProcess:
         return self
 
     def answers(self, path: str = "/") -> bool:
-        """Whether a GET is answered with 200. Raises StartupFailed when the worker has ended."""
+        """Whether a GET returns 200. Raises StartupFailed when the worker has ended."""
         self._process.check()
         with contextlib.suppress(httpx.TransportError):
             return self._http.get(path).status_code == 200
         return False
 
     def await_rest(self, timeout_s: float = 60, path: str = "/") -> float:
-        """Waits until the REST API answers; the seconds since the start of the process."""
+        """Waits until the REST API answers; returns the seconds since its start."""
         wait_until(lambda: self.answers(path), timeout_s, f"an answer from {self.url}{path}")
         return time.monotonic() - self.started
 
@@ -138,8 +138,8 @@ class WorkerProcess:
         self._process.kill()
 
     def stop(self, timeout_s: float = STOP_S) -> int:
-        """Asks the process to end (SIGTERM); its exit code. Raises TimeoutError when it takes too
-        long."""
+        """Asks the process to end (SIGTERM); returns its exit code. TimeoutError when it is too
+        slow."""
         return self._process.end(timeout_s)
 
     def ask_to_stop(self) -> None:

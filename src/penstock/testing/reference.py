@@ -44,12 +44,12 @@ class ReferenceWorker(WorkerProcess):
     """A worker of Kafka Connect."""
 
     hung = False
-    """Whether it hung when it was to stop, and was killed: what it had not committed by then is
-    processed again."""
+    """Whether it hung while stopping, and was killed: what it had not committed is processed
+    again."""
 
     def stop(self, timeout_s: float = STOP_S) -> int:
-        """Kills a process that hangs: now and then the shutdown of Kafka Connect's REST server and
-        that of Jetty, which begins by itself, wait for each other forever."""
+        """Kills a process that hangs: occasionally the shutdowns of Kafka Connect's REST server and
+        of Jetty, which starts its own, deadlock."""
         try:
             return super().stop(timeout_s)
         except TimeoutError:
@@ -60,7 +60,7 @@ class ReferenceWorker(WorkerProcess):
 
 
 def script_options(environment: Mapping[str, str] | None = None) -> list[str]:
-    """The JVM's options as Kafka's scripts choose them from the environment."""
+    """The JVM options that Kafka's scripts derive from the environment."""
     variables = os.environ if environment is None else environment
     heap = variables.get("KAFKA_HEAP_OPTS") or HEAP
     performance = variables.get("KAFKA_JVM_PERFORMANCE_OPTS") or PERFORMANCE

@@ -1,4 +1,4 @@
-"""A Schema Registry for tests: its REST API, in a process of its own.
+"""A Schema Registry for tests: its REST API, in its own process.
 
     python -m penstock.testing.registry --port 8081
 
@@ -60,7 +60,7 @@ def app(registry: MemoryRegistry, user_info: str | None = None) -> Starlette:
                 return _response(_error(422, "The body must be a JSON object"))
         path = request.scope["raw_path"].decode("ascii")
         query = request.url.query
-        # The query also as part of the path: a key may occur several times.
+        # The path includes the query: a key may occur several times.
         answer = await run_in_threadpool(
             registry.answer,
             request.method,
@@ -95,10 +95,10 @@ def _response(answer: Response, headers: Mapping[str, str] | None = None) -> Htt
 
 
 class RegistryProcess:
-    """One registry in a process of its own, with its log in `folder`.
+    """One registry in its own process, with its log in `folder`.
 
-    As a context manager it answers when the block begins, and is stopped after it. `certificate`
-    and `key` are PEM files: with them it speaks HTTPS.
+    As a context manager, it is ready when the block begins, and stops after it. `certificate` and
+    `key` are PEM files: with them it speaks HTTPS.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class RegistryProcess:
         )
 
     def start(self) -> None:
-        """Starts the process and waits until it answers. StartupFailed when it ends instead."""
+        """Starts the process and waits for an answer. Raises StartupFailed if it ends."""
         self._process.start()
         with httpx.Client(base_url=self.url, verify=False, trust_env=False) as client:
 

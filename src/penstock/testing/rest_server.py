@@ -1,5 +1,5 @@
-"""The HTTP server of the small object stores for tests, in a process of its own, with objects in
-memory. It listens on loopback."""
+"""The HTTP server of the small object stores for tests, in its own process, with objects in memory.
+It listens on loopback."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A complete response. To HEAD, only the size of its body is sent."""
+    """A complete response. For HEAD, only its body's size is sent."""
 
     status: int
     body: bytes = b""

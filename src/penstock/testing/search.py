@@ -1,4 +1,4 @@
-"""An Elasticsearch or OpenSearch for tests: a node of one process on the loopback.
+"""An Elasticsearch or OpenSearch for tests: a node in one process on loopback.
 
 It starts in some ten seconds, so the tests of a run share one (`shared`). It has no security: tests
 of users and certificates bring their own servers.
@@ -80,8 +80,8 @@ _PACKAGES: Final = {
 
 
 class SearchServer:
-    """A node, started with `start` or as a context manager. Started again, also after `kill`, it
-    has the same port and the same documents."""
+    """A node, started with `start` or as a context manager. It keeps its port and documents across
+    restarts, even after `kill`."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """A real Spark standalone cluster on loopback, from the jars inside PySpark.
 
-One master process and some worker processes, each with a folder of its own; their executors use the
+One master process and some worker processes, each with its own folder; their executors use the
 Python of `spark.pyspark.python`, and do not inherit the caller's environment.
 """
 

@@ -1,5 +1,5 @@
-"""An HTTP server for tests, in a process of its own on loopback: it stores requests, and fails,
-waits, limits, authenticates, pages and streams, depending on the path.
+"""An HTTP server for tests, in its own process on loopback: it stores requests, and fails, waits,
+limits, authenticates, pages and streams, depending on the path.
 
 | path | answers |
 |---|---|

@@ -1,4 +1,4 @@
-"""penstock without the package of its extra `couchbase`, and the examples in docstrings."""
+"""penstock without the package of its extra `couchbase`."""
 
 from __future__ import annotations
 

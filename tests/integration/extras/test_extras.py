@@ -37,7 +37,7 @@ print(json.dumps(names))
 
 
 def test_plugins_can_be_listed_and_whatever_needs_no_extra_runs() -> None:
-    """Of JDBC and files, which have parts that need no package, every module can be imported."""
+    """Every module of JDBC and files, parts of which need no package, can be imported."""
     found = Registry.installed().found
     extras = {each.plugin.extra for each in found if each.plugin.extra is not None}
     absent = sorted({module for extra in extras for module in extra.modules} - OF_THE_CORE)

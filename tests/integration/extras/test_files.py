@@ -16,7 +16,7 @@ PACKAGES = ("boto3", "botocore", "fastavro", "asyncssh", "google", "azure")
 
 
 def without_extra(script: str, *arguments: str) -> Any:
-    """What a script prints last, as JSON, where none of the packages is installed."""
+    """The last line that a script prints without the packages, as JSON."""
     return json.loads(without(PACKAGES, textwrap.dedent(script), *arguments).splitlines()[-1])
 
 

@@ -21,7 +21,7 @@ PACKAGES = ("psycopg", "psycopg_binary", "psycopg_c", "pymysql", "jpype")
 
 
 def without_extra(script: str, *arguments: str) -> Any:
-    """What a script prints last, as JSON, where none of the three packages is installed."""
+    """The last line that a script prints without the packages, as JSON."""
     return json.loads(without(PACKAGES, textwrap.dedent(script), *arguments).splitlines()[-1])
 
 
@@ -69,7 +69,7 @@ NEEDS_NOTHING = "jdbc:sqlite:"
 
 @pytest.fixture(scope="module")
 def validated(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a worker without the packages says of a sink for each of the databases."""
+    """What a worker without the packages reports for a sink per database."""
     folder = tmp_path_factory.mktemp("extra")
     with zipfile.ZipFile(folder / "driver.jar", "w") as archive:
         archive.writestr("META-INF/services/java.sql.Driver", "some.Driver")

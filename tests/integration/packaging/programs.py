@@ -1,4 +1,4 @@
-"""Programs of others that the tests of packages run; `make tools` fetches them."""
+"""Third-party programs that the packaging tests run; `make tools` fetches them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart as Helm renders it: workers have settings that are valid, and parts fit together."""
+"""The chart as Helm renders it: workers have valid settings, and parts fit together."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ POD_MONITOR: Final = {
 def kubeconform(
     folder: Path, values: Mapping[str, Any], version: str
 ) -> tuple[int, list[dict[str, Any]], int]:
-    """The exit code, the resources with what is wrong with them, and how many are valid."""
+    """The exit code, the resources with their errors, and how many are valid."""
     checker = program("kubeconform")
     source = schemas(version)
     file = folder / "values.yaml"
@@ -92,7 +92,7 @@ def kubeconform(
     for each in ("_definitions", *sorted(stems(done.stdout))):
         found = source / f"{each}.json"
         if found.is_file():
-            # They name each other by an address on a server; here they are side by side.
+            # They refer to each other by URL; here they are side by side.
             schema = json.loads(found.read_text().replace('"/api/_defin', '"_defin'))
             schema.pop("$id", None)
             (local / found.name).write_text(json.dumps(schema))

@@ -51,7 +51,7 @@ def test_every_instruction_is_one() -> None:
 
 
 def ignored(path: str) -> bool:
-    """Whether the last pattern of .dockerignore that matches a path leaves it out."""
+    """Whether the last pattern of .dockerignore that matches a path excludes it."""
     out = False
     for line in (ROOT / ".dockerignore").read_text().splitlines():
         pattern = line.strip()

@@ -1,4 +1,4 @@
-"""The unit is one that systemd takes, and its command is ours."""
+"""systemd accepts the unit, and its command is ours."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_resources_of_other_kinds_and_unreconciled_ones_are_passed_over(tmp_path
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.yaml", "a: [", "is no YAML"),
+        ("a.yaml", "a: [", "is not YAML"),
         ("a.yaml", "- 1", "no mapping"),
         ("a.yaml", RESOURCE.replace("tasksMax", "taskMax"), "spec.taskMax"),
         ("a.yaml", RESOURCE.replace("  class: FileStreamSink\n", ""), "spec.class"),

@@ -134,7 +134,7 @@ def test_a_heap_is_sparks() -> None:
     )
     explicit = {"KAFKA_HEAP_OPTS": "-Xmx2G", "CONNECT_SPARK_DRIVER_MEMORY": "3g"}
     assert read({**CONFLUENT, **explicit}).settings[variables.HEAP] == "3g"
-    with pytest.raises(StartupFailed, match="'-Xmxmuch' is no heap size"):
+    with pytest.raises(StartupFailed, match="'-Xmxmuch' is not a heap size"):
         read({**CONFLUENT, "KAFKA_HEAP_OPTS": "-Xmxmuch"})
 
 

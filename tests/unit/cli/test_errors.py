@@ -358,7 +358,7 @@ def test_the_clusters_are_shown_and_which_one_is_asked(penstock: Penstock) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[clusters.a]", "'url' has to be a text"),
+        ("[clusters.a]", "'url' has to be a string"),
         ('[clusters.a]\nurl = ""', "The URL is empty"),
         ('[clusters.a]\nurl = "ftp://x"', "is not the URL"),
         ('[clusters.a]\nurl = "http://x:99999"', "is not the URL"),
@@ -366,7 +366,7 @@ def test_the_clusters_are_shown_and_which_one_is_asked(penstock: Penstock) -> No
         ('[clusters.a]\nurl = "x"\nuser = "u"', "go together"),
         ('[clusters.a]\nurl = "x"\nkey = "k"', "goes with a 'cert'"),
         ('[clusters.a]\nurl = "x"\nverify = "no"', "true or false"),
-        ('[clusters.a]\nurl = "x"\nca = 1', "'ca' has to be a text"),
+        ('[clusters.a]\nurl = "x"\nca = 1', "'ca' has to be a string"),
         ('[clusters.a]\nurl = "https://x"\nca = "missing.pem"', "Cannot use the TLS files"),
         ('[clusters.a]\nurl = "x"\nuser = "u"\npassword_file = "missing"', "password file"),
         ('default = "b"\n[clusters.a]\nurl = "x"', "none of the clusters"),

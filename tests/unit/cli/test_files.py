@@ -60,9 +60,9 @@ def test_what_is_said_counts_before_what_is_written(
 @pytest.mark.parametrize(
     ("path", "data", "said"),
     [
-        ("c.json", b'{"name": "c",}', "is no JSON"),
-        ("c.json", b"name=c", "is no JSON"),
-        ("c", b'{"name"', "is no JSON"),
+        ("c.json", b'{"name": "c",}', "is not JSON"),
+        ("c.json", b"name=c", "is not JSON"),
+        ("c", b'{"name"', "is not JSON"),
         ("c.json", b"[]", "no JSON object"),
         ("c.json", b'{"name": "c", "x": NaN}', "NaN is not JSON"),
         ("c.json", b'{"name": "c", "x": [1]}', "The value of 'x'"),

@@ -115,7 +115,7 @@ def order() -> bytes:
 @pytest.mark.parametrize(
     ("side", "cell"),
     [
-        (converted(StringConverter), b"a text"),
+        (converted(StringConverter), b"a string"),
         (converted(StringConverter), b'{"not": "JSON"}'),
         (converted(StringConverter), None),
         (converted(ByteArrayConverter), b"\0\xff"),
@@ -205,12 +205,12 @@ def test_what_cannot_be_written_says_why(side: Side, line: str, why: str) -> Non
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("plain", "it is no JSON"),
-        ("[1]", "it is no JSON object"),
+        ("plain", "it is not JSON"),
+        ("[1]", "it is not a JSON object"),
         ("{}", "it has no 'value'"),
         ('{"value": 1, "vlaue": 2}', "it has a member 'vlaue'"),
-        ('{"value": 1, "timestamp": "now"}', "its 'timestamp' is no number"),
-        ('{"value": 1, "headers": 7}', "its 'headers' are no list"),
+        ('{"value": 1, "timestamp": "now"}', "its 'timestamp' is not a number"),
+        ('{"value": 1, "headers": 7}', "its 'headers' are not a list"),
         ('{"value": 1, "headers": [{"value": 7}]}', "one of its headers has no 'name'"),
         ('{"value": 1, "headers": [{"name": "a", "text": 7}]}', "its header 'a' has a member"),
     ],

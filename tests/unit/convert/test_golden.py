@@ -28,7 +28,7 @@ from ...parity.typed import schema_json, value_json  # noqa: TID252
 
 Json = Any
 
-NOT_A_VALUE = "a BigInteger is no value of Connect; here it is written up to 64 bits"
+NOT_A_VALUE = "a BigInteger is not a value of Connect; here it is written up to 64 bits"
 NEGATIVE_ZERO = "0.0 in the JVM, but here the sign is kept"
 NO_PAIRS = "a list where a map should be is taken for the pairs of one"
 

@@ -160,8 +160,8 @@ PAYLOADS = {
     "a required field is missing": b'{"b":1,"i":2,"d":0.5,"s":"x","t":true}',
     "too large": b'{"b":128,"i":2,"l":3,"d":0.5,"s":"x","t":true}',
     "one more field": b'{"b":1,"i":2,"l":3,"d":0.5,"s":"x","t":true,"u":1}',
-    "a text for a number": b'{"b":"1","i":2,"l":3,"d":0.5,"s":"x","t":true}',
-    "a number for a text": b'{"b":1,"i":2,"l":3,"d":0.5,"s":5,"t":true}',
+    "a string for a number": b'{"b":"1","i":2,"l":3,"d":0.5,"s":"x","t":true}',
+    "a number for a string": b'{"b":1,"i":2,"l":3,"d":0.5,"s":5,"t":true}',
     "a zero with a sign": b'{"b":1,"i":2,"l":3,"d":-0,"s":"x","t":true}',
 }
 

@@ -26,7 +26,7 @@ EXAMPLES: Final[tuple[tuple[str, Schema, Any], ...]] = (
     ("INT64", s.INT64, 5_000_000_000),
     ("FLOAT32", s.FLOAT32, 0.5),
     ("FLOAT64", s.FLOAT64, 0.1),
-    ("FLOAT32 or FLOAT64 that is no number", s.FLOAT64, float("nan")),
+    ("FLOAT32 or FLOAT64 that is not a number", s.FLOAT64, float("nan")),
     ("BOOLEAN", s.BOOLEAN, True),
     ("STRING", s.STRING, "text"),
     ("BYTES", s.BYTES, b"\x00\x01"),

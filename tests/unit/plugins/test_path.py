@@ -386,7 +386,7 @@ def test_a_wheel_that_is_none_is_reported(tmp_path: Path, content: bytes | None)
     else:
         path.write_bytes(content)
     (problem,) = skipped(look(tmp_path))
-    assert "it is no wheel" in problem.why or "it cannot be read" in problem.why
+    assert "it is not a wheel" in problem.why or "it cannot be read" in problem.why
 
 
 def test_links_are_followed_and_broken_ones_told(tmp_path: Path) -> None:

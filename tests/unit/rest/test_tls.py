@@ -296,10 +296,10 @@ INVALID: dict[str, tuple[Make, str]] = {
         "Invalid value maybe for configuration listeners.https.ssl.client.auth: String must be one "
         "of: none, requested, required",
     ),
-    "no version that can be had": (
+    "no supported version": (
         lambda at: {**key_store(at), "ssl.enabled.protocols": "SSLv3,TLSv1.1"},
-        "Invalid value SSLv3,TLSv1.1 for configuration listeners.https.ssl.enabled.protocols: holds"
-        " none that can be had: TLSv1.2, TLSv1.3",
+        "Invalid value SSLv3,TLSv1.1 for configuration listeners.https.ssl.enabled.protocols: "
+        "contains no supported version; supported: TLSv1.2, TLSv1.3",
     ),
     "a protocol there is not": (
         lambda at: {**key_store(at), "ssl.protocol": "TLSv9"},

@@ -212,7 +212,10 @@ STRING_OBJECT = "740001" + b"s".hex()
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"offsets=5\n", "It is no serialized Java object: it begins with 6f 66 66 73 rather than"),
+        (
+            b"offsets=5\n",
+            "It is not a serialized Java object: it begins with 6f 66 66 73 rather than",
+        ),
         (bytes.fromhex("aced000570"), "Expected HashMap but found null"),
         (
             bytes.fromhex("aced0005" + STRING_OBJECT),
@@ -265,7 +268,7 @@ def test_the_error_names_file_and_setting(tmp_path: Path) -> None:
     with pytest.raises(OffsetFileInvalid) as raised:
         FileLog(file, 1.0, lambda entries: None)
     assert str(raised.value).startswith(
-        f"The offset file '{file}' ('offset.storage.file.filename') cannot be used. It is no "
+        f"The offset file '{file}' ('offset.storage.file.filename') cannot be used. It is not "
     )
     assert raised.value.exit_code == 2
     assert file.read_bytes() == b"text"

@@ -281,7 +281,7 @@ REFUSED_VALUES: list[tuple[Schema, Value, str]] = [
     (s.DATE, 5, "Invalid type for Date, expected Date but was class java.lang.Long"),
     (s.decimal(1), 5, "Invalid type for Decimal, expected BigDecimal but was"),
     (CHOICE, {"a": None}, "Cannot find non-null field"),
-    (COLOR, "BLUE", "'BLUE' is no symbol of the enum Color"),
+    (COLOR, "BLUE", "'BLUE' is not a symbol of the enum Color"),
 ]
 
 

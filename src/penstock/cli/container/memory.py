@@ -66,7 +66,7 @@ def java_heap_mb(option: str, variable: str) -> int:
     """
     match = _XMX.fullmatch(option)
     if match is None:
-        raise StartupFailed(f"{variable}: '{option}' is no heap size; write -Xmx1g or -Xmx512m.")
+        raise StartupFailed(f"{variable}: '{option}' is not a heap size; write -Xmx1g or -Xmx512m.")
     return int(match[1]) * _UNITS[match[2].lower()] >> 20
 
 

@@ -81,7 +81,7 @@ class SinkPreview:
             pipeline.close()
             writer.close()
         for record, error in context.reported:
-            self._tell(f"{record.topic}-{record.partition} offset {record.offset}: {error}")
+            self._note_refused(f"{record.topic}-{record.partition} offset {record.offset}: {error}")
         self._note()
 
     def _topics(self, topics: Sequence[str]) -> list[str]:
@@ -109,9 +109,11 @@ class SinkPreview:
             ]
             for failure in failures:
                 at = f"{consumed.topics[0]}-{consumed.partitions[0]}"
-                self._tell(f"{at} offset {consumed.offsets[failure.origin]}: {describe(failure)}")
+                self._note_refused(
+                    f"{at} offset {consumed.offsets[failure.origin]}: {describe(failure)}"
+                )
 
-    def _tell(self, refused: str) -> None:
+    def _note_refused(self, refused: str) -> None:
         if not self._plan.tolerance.tolerate_all:
             raise HasFailed(
                 f"The task {self._plan.task} would fail at {refused}",

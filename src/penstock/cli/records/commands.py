@@ -187,7 +187,7 @@ def write(
     form = JSON if session.json else form
     if key_separator == "" or (key_separator and form != LINE):
         raise Unusable(
-            "--key-separator goes with --format line, and is a text.",
+            "--key-separator goes with --format line, and is a string.",
             "In JSON the key is a member of the line.",
         )
     settings = _gathered(session, "producer", choices)

@@ -123,11 +123,11 @@ def record_of(line: str) -> Written:
         document = parse_json(line)
     except (ValueError, RecursionError) as error:
         raise Unwritable(
-            f"it is no JSON: {error}", "--format line takes each line for a value."
+            f"it is not JSON: {error}", "--format line takes each line for a value."
         ) from error
     if not isinstance(document, dict):
         raise Unwritable(
-            "it is no JSON object",
+            "it is not a JSON object",
             'A record is written {"key": …, "value": …, "headers": [{"name": …, "value": …}]}.',
         )
     unknown = sorted(set(document) - _KNOWN)
@@ -140,7 +140,7 @@ def record_of(line: str) -> Written:
         raise Unwritable("it has no 'value'", 'A record without a value has "value": null.')
     timestamp = document.get("timestamp")
     if timestamp is not None and (type(timestamp) is not int or timestamp < 0):
-        raise Unwritable("its 'timestamp' is no number of milliseconds since the epoch")
+        raise Unwritable("its 'timestamp' is not a number of milliseconds since the epoch")
     return Written(
         _cell(document, "key", "key_"),
         _cell(document, "value", "value_"),
@@ -163,7 +163,7 @@ def _header_cells(headers: Any) -> HeaderCells:
     if isinstance(headers, dict):
         return [(name, Cell(value)) for name, value in headers.items()]
     if not isinstance(headers, list):
-        raise Unwritable("its 'headers' are no list", 'Write [{"name": …, "value": …}].')
+        raise Unwritable("its 'headers' are not a list", 'Write [{"name": …, "value": …}].')
     for header in headers:
         if not isinstance(header, dict) or not isinstance(header.get("name"), str):
             raise Unwritable("one of its headers has no 'name'", 'Write {"name": …, "value": …}.')

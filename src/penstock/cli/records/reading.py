@@ -83,7 +83,7 @@ def start_of(text: str, now_ms: int) -> Start:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise Unusable(
-            f"--from '{text}' is no place in a topic.",
+            f"--from '{text}' is not a place in a topic.",
             "Write earliest, latest, an offset (42), a number of records before the end (-10), an "
             "age (30s, 15m, 2h, 1d), or a time (2026-01-31T12:00:00Z; without a zone it is UTC).",
         ) from error

@@ -267,7 +267,7 @@ def _bytes_of(cell: Cell, row: int, failed: Failed) -> bytes | None:
     try:
         if cell.encoding is not None:
             if cell.encoding != BASE64 or not isinstance(cell.node, str):
-                raise DataError(f"the encoding has to be '{BASE64}', of a text")
+                raise DataError(f"the encoding has to be '{BASE64}', of a string")
             return b64decode(cell.node, validate=True)
         if cell.schema is not None:
             raise DataError("it has a schema, and no converter is named that writes it")

@@ -4,11 +4,11 @@ Rules it keeps:
 
 - State changes when a record is read back from its topic, not when it is sent.
 - A connector or task is started only while it is assigned to this worker, at the config offset the
-  group agreed on, and after everything older of it has stopped.
+  group agreed on, and after its earlier runs have stopped.
 - What this worker runs is reconciled, not scripted: after any event, `_settle` compares what is
   assigned and wanted with what runs, and orders the difference.
-- Where source tasks deliver exactly once, a task set starts only after its zombies were fenced,
-  and only a leader that has fenced those before it writes (KIP-618).
+- Where source tasks deliver exactly once, a task set starts only after its zombies were fenced, and
+  only a leader that has fenced its predecessors writes (KIP-618).
 
 It knows nothing of clocks, sockets, Spark or Kafka clients. Sources: kafka-connect.md §4.2, §4.8,
 §5.3, §5.5, §5.6, §5.7, §6; KIP-415, KIP-507, KIP-618.
@@ -110,7 +110,7 @@ def _on_config(turn: Turn, event: e.ConfigRead) -> None:
     ]
     turn.cluster, changes = fold_all(turn.cluster, records)
     if not turn.membership.ready:
-        return  # start-up: there is nothing yet that could react
+        return  # start-up: nothing can react yet
     requests.finish_writes(turn)
     reconciliation.react(turn, changes)
     if not turn.membership.syncing:

@@ -46,7 +46,7 @@ def serve_fence(turn: Turn, reply: e.Reply, connector: str) -> e.Result | None:
 
 
 def _join_round(turn: Turn, connector: str) -> Round:
-    """The round there is, or a new one, which begins with reading the config topic."""
+    """The existing round, or a new one, which begins by reading the config topic."""
     round = turn.fencing.rounds.get(connector)
     if round is None:
         round = Round(turn.number(), Stage.READING)
@@ -60,7 +60,7 @@ def _set_round(turn: Turn, connector: str, round: Round) -> None:
 
 
 def on_round_read(turn: Turn, event: e.ConfigEndReached) -> None:
-    """The config topic was read for a round, before or after it has fenced."""
+    """The config topic was read for a round, before or after its fencing."""
     matching = (item for item in turn.fencing.rounds.items() if item[1].ticket == event.ticket)
     connector, round = next(matching, ("", None))
     if round is None:
@@ -87,7 +87,7 @@ def on_round_read(turn: Turn, event: e.ConfigEndReached) -> None:
 
 
 def on_fenced(turn: Turn, event: e.ProducersFenced) -> None:
-    """The producers of the zombie tasks are fenced; is that still about the newest task set?"""
+    """The producers of the zombie tasks are fenced; is the task set still the newest?"""
     round = turn.fencing.rounds.get(event.connector)
     if round is None or round.ticket != event.ticket:
         return
@@ -119,7 +119,7 @@ def record_rounds(turn: Turn) -> None:
 
 
 def end_round(turn: Turn, connector: str, result: e.Result, *, of: int | None = None) -> None:
-    """Answers everybody who waits for a round; `of` is its ticket, None: any."""
+    """Answers all who wait for a round; `of` is its ticket, None: any."""
     round = turn.fencing.rounds.get(connector)
     if round is None or of not in (None, round.ticket):
         return
@@ -160,7 +160,7 @@ def _ask_fence(turn: Turn, connector: str, preflight: Preflight) -> None:
 
 
 def on_fence_answer(turn: Turn, connector: str, ticket: int, result: e.Result) -> None:
-    """A round is over, here or on the leader: its tasks start, fail, or it is asked for again."""
+    """A round is over, here or on the leader: its tasks start or fail, or it is requested again."""
     preflight = turn.fencing.preflights.get(connector)
     if preflight is None or preflight.ticket != ticket:
         return  # of an older task set, or of an older leader

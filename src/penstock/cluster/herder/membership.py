@@ -49,7 +49,7 @@ from penstock.cluster.protocol import (
 )
 
 _WAITS: Final = 5
-"""How often a worker that cannot read the config topic waits before it revokes what it runs."""
+"""How many times a worker that cannot read the config topic waits before it revokes its work."""
 
 
 def on_logs_ready(turn: Turn, event: e.LogsReady) -> None:
@@ -85,7 +85,7 @@ def join(turn: Turn) -> None:
 
 
 def sync(turn: Turn) -> None:
-    """Has the config topic read to its end."""
+    """Orders a read of the config topic to its end."""
     if not turn.membership.syncing:
         turn.membership = replace(turn.membership, syncing=True)
         turn.commands.append(e.ReadConfigToEnd(turn.state.settings.sync_timeout_ms))
@@ -107,7 +107,7 @@ def on_synced(turn: Turn, in_time: bool) -> None:
 
 def _back_off(turn: Turn) -> None:
     """Leaves the group for a while: a member that cannot follow the config topic keeps the others
-    from completing a rebalance (kafka-connect.md §5.6). What it runs continues meanwhile; after
+    from completing a rebalance (kafka-connect.md §5.6). Its work continues meanwhile; after
     `_WAITS` attempts it is revoked. An eager member waits for `worker.unsync.backoff.ms`."""
     membership, settings = turn.membership, turn.state.settings
     if membership.stopping:
@@ -130,7 +130,7 @@ def _back_off(turn: Turn) -> None:
 
 
 def on_tick(turn: Turn) -> None:
-    """Requests the rebalance that ends a delay, and retries to read the config topic."""
+    """Requests the rebalance that ends a delay, and retries reading the config topic."""
     if turn.membership.rejoin_at is not None and turn.now >= turn.membership.rejoin_at:
         turn.membership = replace(turn.membership, rejoin_at=None)
         join(turn)
@@ -141,7 +141,7 @@ def on_tick(turn: Turn) -> None:
 
 
 def on_metadata_wanted(turn: Turn, event: e.MetadataWanted) -> None:
-    """A rebalance begins; what the last one waited for is void."""
+    """A rebalance begins; the last one's offer is void."""
     membership = replace(turn.membership, metadata_for=event.reply)
     if membership.last is not None:
         membership = membership.rebalanced(Joining(membership.member))
@@ -259,11 +259,11 @@ def on_joined(turn: Turn, event: e.Joined) -> None:
     member = Member(
         event.member, event.generation, event.protocol, assignment.leader, assignment.leader_url
     )
-    if not member.leads:  # a leader's memory is of its own rebalances only
+    if not member.leads:  # a leader remembers only its own rebalances
         leadership = Leadership(access=turn.membership.leadership.access)
         turn.membership = replace(turn.membership, leadership=leadership)
     if before is None or (before.id, before.leader) != (member.id, member.leader):
-        fencing.lose_leadership(turn)  # others may have led while this worker was away
+        fencing.lose_leadership(turn)  # others may have led meanwhile
     turn.membership = replace(
         turn.membership.rebalanced(Syncing(member, assignment)),
         last_generation=event.generation,
@@ -275,10 +275,10 @@ def on_joined(turn: Turn, event: e.Joined) -> None:
 
 
 def _take_on(turn: Turn, assignment: Assignment, member: Member) -> None:
-    """Makes the assignment this worker's own, so that it is in the metadata of the next rebalance
+    """Adopts the assignment, so that the metadata of the next rebalance includes it
     (kafka-connect.md §5.5).
 
-    Nothing of it starts before `agree`; what is revoked stops at once.
+    Nothing starts before `agree`; revoked work stops at once.
     """
     membership = turn.membership
     if assignment.delay_ms > 0:
@@ -286,8 +286,8 @@ def _take_on(turn: Turn, assignment: Assignment, member: Member) -> None:
     if not member.eager and not assignment.work and not assignment.revoked:
         return
     owned = NO_WORK if member.eager else membership.assigned
-    # Balancing may revoke what it has only just assigned (kafka-connect.md §5.5, step 6): there is
-    # nothing to stop then, but the group waits for another rebalance all the same.
+    # Balancing may revoke what it has only just assigned (kafka-connect.md §5.5, step 6): then
+    # there is nothing to stop, but the group still waits for another rebalance.
     revoked = owned.minus(owned.minus(assignment.revoked)) or assignment.revoked
     turn.membership = replace(
         membership,
@@ -300,7 +300,7 @@ def agree(turn: Turn, *, synced: bool) -> None:
     """Starts the offered assignment, if any, once this worker has read the config topic exactly as
     far as the leader (kafka-connect.md §5.3).
 
-    It reads the topic to its end first. If it has (`synced`), it requests another rebalance.
+    It first reads the topic to its end; if that did not help (`synced`), it requests a rebalance.
     """
     last = turn.membership.last
     if not isinstance(last, Joining | Syncing) or last.offered is None:

@@ -1,7 +1,7 @@
 """Reconciliation: what runs on this worker against its assignment and the target states.
 
 After any event the difference is commanded: starts, stops, restarts, pauses. There are no
-procedures of several steps that could stop halfway. Sources: kafka-connect.md §5.5, §5.7, §6.
+multi-step procedures that could stop halfway. Sources: kafka-connect.md §5.5, §5.7, §6.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def react(turn: Turn, changes: Changes) -> None:
     """Marks what is affected by new records of the config topic."""
     if changes == NO_CHANGES:
         return
-    # Sorted, as the order of a set differs between processes.
+    # Sorted, because the order of a set differs between processes.
     for connector in sorted(changes.updated | changes.added):
         turn.connectors.mark_stale(connector)
     for task in sorted(changes.tasks):
@@ -38,7 +38,7 @@ def react(turn: Turn, changes: Changes) -> None:
         if run is not None and run.phase is not Phase.FAILED:
             turn.connectors.mark_stale(connector)
     for connector in sorted(changes.committed | changes.removed):
-        # Rounds and preflights from before are about an older task set.
+        # Earlier rounds and preflights are about an older task set.
         fencing.end_round(turn, connector, NEW_TASKS)
         turn.fencing = turn.fencing.with_preflight(connector, None)
     for request in restarts.widest(changes.restarts):
@@ -67,7 +67,7 @@ def on_task_failed(turn: Turn, event: e.TaskFailed) -> None:
     """A task has failed; its restart may be scheduled."""
     run = turn.tasks.get(event.task)
     if run is None or run.run != event.run or run.phase is Phase.STOPPING:
-        return  # stopped or revoked meanwhile: its status is its owner's
+        return  # stopped or revoked meanwhile: its owner reports it
     if not turn.is_ours(event.task):  # it would have been stopped anyway
         turn.tasks.set(event.task, None)
         restarts.forget_recovery(turn, event.task)
@@ -95,8 +95,7 @@ def touch(turn: Turn) -> None:
     before, after = turn.before.membership, turn.membership
     assigned = after.assigned
     if assigned is not before.assigned or after.stopping is not before.stopping:
-        # What runs comes first: what has to stop is stopped before anything starts
-        # (kafka-connect.md §16.3).
+        # What runs comes first, so that stops precede starts (kafka-connect.md §16.3).
         turn.connectors.touch((*turn.connectors, *assigned.connectors))
         turn.tasks.touch((*turn.tasks, *assigned.tasks))
     elif turn.running.spark_ready is not turn.before.running.spark_ready or (
@@ -132,7 +131,7 @@ def _settle_connector(turn: Turn, name: str) -> None:
     target = turn.cluster.target(name)
     failed = run is not None and run.phase is Phase.FAILED and not run.stale
     if failed and target is not Target.STOPPED:
-        return  # a failed connector only follows a stop (kafka-connect.md §6.2)
+        return  # a failed connector only obeys a stop (kafka-connect.md §6.2)
     if target is Target.PAUSED or target is Target.STOPPED:
         phase = Phase.PAUSED if target is Target.PAUSED else Phase.STOPPED
         if run is None or run.phase is not phase or run.stale:
@@ -171,7 +170,7 @@ def _settle_task(turn: Turn, task: TaskId) -> None:
             if not ours:
                 turn.tasks.set(task, None)
                 restarts.forget_recovery(turn, task)
-                if run.phase is not Phase.FAILED:  # it ended when it failed, and stays so
+                if run.phase is not Phase.FAILED:  # a failed task keeps its status
                     statuses.put_task(turn, task, State.UNASSIGNED)
             elif run.stale or _may_move_on(turn, run.phase, should_run):
                 _begin(turn, task, should_run)
@@ -195,7 +194,7 @@ def _may_move_on(turn: Turn, phase: Phase, should_run: bool) -> bool:
 
 
 def _begin(turn: Turn, task: TaskId, should_run: bool) -> None:
-    """Starts a task of ours that is not running, or pauses it before it has begun."""
+    """Starts a task of ours that is not running, or pauses it before it starts."""
     restarts.on_restarted(turn, task)
     if not should_run:
         turn.tasks.set(task, Run(turn.number(), Phase.PAUSED))

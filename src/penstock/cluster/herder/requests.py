@@ -37,7 +37,7 @@ _WRITE_FAILED: Final = (
 
 
 def on_requested(turn: Turn, event: e.Requested) -> None:
-    """Queues a request; the check of a task that starts is answered at once."""
+    """Queues a request; the check of a starting task is answered at once."""
     if isinstance(event.operation, e.CheckStart):
         turn.answer(event.reply, fencing.check_start(turn, event.operation))
     else:
@@ -166,7 +166,7 @@ def _serve_target(turn: Turn, reply: e.Reply, operation: e.SetTarget) -> e.Resul
 
 
 def _serve_here(turn: Turn, operation: e.RestartConnector | e.RestartTask | e.FindTask) -> e.Result:
-    """What is served by the worker that has the connector or task."""
+    """Serves requests as the owner of the connector or task."""
     item: Item
     if isinstance(operation, e.RestartConnector):
         item = name = operation.connector

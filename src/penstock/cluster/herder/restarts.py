@@ -1,4 +1,4 @@
-"""Restarts: requested ones (KIP-745), and automatic ones of what has failed."""
+"""Restarts: requested ones (KIP-745), and automatic ones after failures."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.cluster.records import RestartRequest, State, Target
 from penstock.cluster.recovery import Recovery
 from penstock.ids import TaskId
 
-_PAUSED_LOOK_MS: Final = 5_000  # whether what is to be restarted may run again
+_PAUSED_LOOK_MS: Final = 5_000  # until the target state is checked again
 
 
 def restart(turn: Turn, request: RestartRequest) -> None:
-    """Restarts what this worker runs of a connector (KIP-745)."""
+    """Restarts this worker's share of a connector (KIP-745)."""
     connector, only_failed = request.connector, request.only_failed
     run = turn.connectors.get(connector)
     if run is not None and (not only_failed or run.phase is Phase.FAILED):
@@ -44,8 +44,8 @@ def restart_task(turn: Turn, task: TaskId) -> None:
 
 
 def recover(turn: Turn, item: Item, trace: str, retriable: bool) -> str:
-    """Schedules the restart of what has failed, if its policy has one. Returns the trace with a
-    note about it."""
+    """Schedules the restart of a failed item, if its policy has one. Returns the trace with a note
+    about it."""
     config = turn.cluster.config(_connector(item)) or {}
     policy = turn.state.settings.restarts(config)
     if not policy.covers(retriable):
@@ -57,26 +57,26 @@ def recover(turn: Turn, item: Item, trace: str, retriable: bool) -> str:
 
 
 def forget_recovery(turn: Turn, item: Item) -> None:
-    """Forgets the failures of what leaves this worker."""
+    """Forgets the failures of an item that leaves."""
     turn.running = turn.running.with_recovery(item, None)
 
 
 def on_restarted(turn: Turn, item: Item) -> None:
-    """Cancels the scheduled restart of what starts now."""
+    """Cancels the scheduled restart of a starting item."""
     recovery = turn.running.recoveries.get(item)
     if recovery is not None and recovery.at is not None:
         turn.running = turn.running.with_recovery(item, recovery.restarted())
 
 
 def recover_due(turn: Turn) -> None:
-    """Restarts what has failed and is due."""
+    """Restarts the failed items that are due."""
     if not turn.membership.may_start():
         return
     for item, recovery in list(turn.running.recoveries.items()):
         if recovery.at is None or turn.now < recovery.at:
             continue
         if turn.cluster.target(_connector(item)) is not Target.STARTED:
-            later = replace(recovery, at=turn.now + _PAUSED_LOOK_MS)  # it is not to run now
+            later = replace(recovery, at=turn.now + _PAUSED_LOOK_MS)  # it must not run now
             turn.running = turn.running.with_recovery(item, later)
             continue
         on_restarted(turn, item)
@@ -96,7 +96,7 @@ def _has_failed(run: Run | None) -> bool:
 
 
 def widest(requests: Iterable[RestartRequest]) -> list[RestartRequest]:
-    """Of several requests about a connector the one with the widest effect (KIP-745)."""
+    """The request with the widest effect for each connector (KIP-745)."""
     by_connector: dict[str, RestartRequest] = {}
     for request in requests:
         known = by_connector.get(request.connector, request)

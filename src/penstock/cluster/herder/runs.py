@@ -19,7 +19,7 @@ class Phase(Enum):
     RUNNING = "running"
     STOPPING = "stopping"
     PAUSED = "paused"  # nothing runs because the target state says so
-    STOPPED = "stopped"  # the same of a connector whose target state is STOPPED
+    STOPPED = "stopped"  # the same for a connector whose target state is STOPPED
     FAILED = "failed"
 
 
@@ -29,7 +29,7 @@ PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
     P.FENCING: frozenset({P.STARTING, P.PAUSED, P.FAILED}),
     P.STARTING: frozenset({P.RUNNING, P.FAILED}),
     P.RUNNING: frozenset({P.STOPPING, P.FAILED}),
-    P.STOPPING: frozenset(),  # ends by leaving the table; what comes next starts over
+    P.STOPPING: frozenset(),  # ends by leaving the table; the next run starts over
     P.PAUSED: frozenset({P.WAITING, P.FENCING, P.STARTING}),
     P.FAILED: frozenset({P.WAITING, P.FENCING, P.STARTING, P.PAUSED}),
 }
@@ -43,7 +43,7 @@ CONNECTOR_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
     P.STOPPED: frozenset({P.STARTING, P.PAUSED}),
     P.FAILED: frozenset({P.STARTING, P.PAUSED, P.STOPPED}),
 }
-"""The same of a connector, which has no STOPPING: its instance generates task configurations and
+"""The same for a connector, which has no STOPPING: its instance generates task configurations and
 holds nothing, so a new one may replace it in any phase."""
 
 
@@ -53,7 +53,7 @@ SHOWN: Final[Mapping[Phase, State]] = {
     Phase.STOPPED: State.STOPPED,
     Phase.FAILED: State.FAILED,
 }
-"""The status of what stays in a phase; the other phases end by themselves."""
+"""The status in each lasting phase; the other phases end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ K = TypeVar("K")
 
 
 class Runs(Generic[K]):
-    """What runs, being changed: copied at the first change, however many follow.
+    """The runs of a worker while they change: copied once, at the first change.
 
     `touched` are the keys to reconcile: with a thousand tasks, the start of one must not cost work
-    for all others. `set` raises AssertionError for a move that `moves` lacks.
+    for all others. `set` raises AssertionError for a move not in `moves`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Runs(Generic[K]):
         self.touched |= dict.fromkeys(keys)
 
     def touch_unsettled(self, keys: Iterable[K]) -> None:
-        """Touches what had to wait, or has not started yet."""
+        """Touches items that had to wait or have not started yet."""
         idle = (
             key for key, run in self._rows.items() if run.stale or run.phase is not Phase.RUNNING
         )

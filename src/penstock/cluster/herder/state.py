@@ -1,7 +1,7 @@
 """What a worker knows and intends, as one value with a part for each subject.
 
-`herder.step` makes the next one; `next_wakeup` tells when time alone requires a step. Nothing here
-decides anything. Sources: kafka-connect.md §4.2, §5.3, §6; KIP-415, KIP-507, KIP-618.
+`herder.step` returns the next one, `next_wakeup` when time alone requires a step. Nothing here
+makes decisions. Sources: kafka-connect.md §4.2, §5.3, §6; KIP-415, KIP-507, KIP-618.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def _no_restarts(config: RawProps) -> RestartPolicy:
 class Settings:
     """What a worker knows of itself from the start.
 
-    `is_source` tells whether a connector's configuration is a source connector's, `restarts` how
-    its failures are restarted; both are pure.
-    `transactional`: leaders write in transactions; `exactly_once`: source tasks do, too.
+    `is_source` returns whether a configuration is a source connector's, `restarts` its restart
+    policy; both are pure. `transactional`: leaders write in transactions; `exactly_once`: source
+    tasks do, too.
     """
 
     url: str
@@ -87,7 +87,7 @@ class AwaitingSpark:
 class Joining:
     """A rebalance was requested, or is in progress; `member`: as of the last one, if still valid.
 
-    `offered`: the last one's assignment, where this worker was still `Syncing` when it asked.
+    `offered`: the last one's assignment, if this worker was still `Syncing` at the request.
     """
 
     member: Member | None = None
@@ -116,8 +116,8 @@ InGroup = Joining | Syncing | Stable
 @dataclass(frozen=True, slots=True)
 class BackingOff:
     """This worker left the group, because it cannot read the config topic (kafka-connect.md §5.6,
-    `worker.unsync.backoff.ms`). It tries at `retry_at` (None: it does now), after
-    `attempts` waits in which it kept its assignment.
+    `worker.unsync.backoff.ms`). It retries at `retry_at` (None: in progress), after `attempts`
+    waits in which it kept its assignment.
 
     `last` is the rebalance it took part in last: one may still complete while it leaves.
     """
@@ -141,11 +141,11 @@ GROUP_MOVES: Final[Mapping[type[GroupPhase], frozenset[type[GroupPhase]]]] = {
 
 
 class Life(Enum):
-    """How far this worker's shutdown is, independent of the phase of its membership."""
+    """The progress of this worker's shutdown, independent of its membership's phase."""
 
     RUNNING = "running"
     STOPPING = "stopping"
-    LEFT = "left"  # everything has stopped, and the group was left
+    LEFT = "left"  # everything has stopped; it has left the group
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class NoAccess:
 
 @dataclass(frozen=True, slots=True)
 class AcquiringAccess:
-    """The leader's producer is being initialized, which fences that of every leader before."""
+    """The leader's producer is being initialized, which fences those of earlier leaders."""
 
     ticket: int
 
@@ -197,7 +197,7 @@ class Membership:
 
     @property
     def stopping(self) -> bool:
-        """Whether this worker ends, or has ended."""
+        """Whether this worker is stopping or has stopped."""
         return self.life is not Life.RUNNING
 
     @property
@@ -241,8 +241,8 @@ class Membership:
     @property
     def owned(self) -> Work:
         """The assignment for this worker's metadata: what it runs."""
-        # What was revoked comes first, for that is where balancing takes from: so a rebalance
-        # that begins meanwhile takes it again, and not something else.
+        # Revoked work comes first, because balancing takes from the front: a rebalance that begins
+        # meanwhile takes it again, and nothing else.
         return self.handing_over.plus(self.assigned) if self.handing_over else self.assigned
 
     @property
@@ -260,8 +260,7 @@ class Membership:
         return replace(self, phase=phase)
 
     def rebalanced(self, last: InGroup) -> Membership:
-        """The membership at this point of a rebalance; a worker that is backing off continues
-        to."""
+        """The membership at this point of a rebalance; `BackingOff` stays `BackingOff`."""
         if isinstance(self.phase, BackingOff):
             return self.enter(replace(self.phase, last=last))
         return self.enter(last)
@@ -279,7 +278,7 @@ class Write:
     """
 
     connector: str | None  # None: the session key
-    reply: e.Reply | None  # None: this worker wants it itself
+    reply: e.Reply | None  # None: this worker requested it
     result: e.Result
     deadline: int
     then: tuple[tuple[ConfigRecord, ...], ...] = ()  # groups of records still to append, in order
@@ -346,7 +345,7 @@ class Retry:
 @dataclass(frozen=True, slots=True)
 class Asking:
     """A running connector generates its task configurations again from time to time, next at `at`
-    (None: in progress; `again`: repeated afterwards, since that may have begun before the
+    (None: in progress; `again`: repeated afterwards, because it may have begun before the
     request)."""
 
     at: int | None

@@ -1,4 +1,4 @@
-"""What a worker writes to the status topic: the statuses of what it owns, and their corrections.
+"""What a worker writes to the status topic: statuses of its connectors and tasks, corrections.
 
 A status counts once it is read back. Sources: kafka-connect.md §4.4, §5.7.
 """
@@ -25,7 +25,7 @@ from penstock.ids import TaskId
 
 
 def on_statuses(turn: Turn, event: e.StatusRead) -> None:
-    """Folds what was read; the owner corrects wrong statuses of its connectors and tasks."""
+    """Folds the records; the owner corrects wrong statuses of its connectors and tasks."""
     records = [decode_status(key, value) for key, value in event.entries]
     before = turn.statuses
     turn.statuses = fold_statuses(before, records)
@@ -96,7 +96,7 @@ def correct_statuses(turn: Turn) -> None:
 
 
 def _forget_tasks(turn: Turn, known: Iterable[TaskId], connector: str) -> None:
-    """Writes a tombstone for each task: that of their connector may be compacted away."""
+    """Writes a tombstone for each task: their connector's may be compacted away."""
     for task in dict.fromkeys(known):
         if task.connector == connector and turn.statuses.task(task) is None:
             append_status(turn, TaskStatus(task, None))

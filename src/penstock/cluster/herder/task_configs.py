@@ -48,11 +48,11 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
 
 
 def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
-    """Makes a running connector generate its task configurations now, and again afterwards if
-    it already does."""
+    """Orders a running connector to generate its task configurations now; if it already does, again
+    afterwards."""
     run = turn.connectors.get(event.connector)
     if run is None or run.run != event.run or run.phase is not Phase.RUNNING:
-        return  # one that starts is asked anyway
+        return  # a starting one does so anyway
     known = turn.running.asking.get(event.connector)
     asking = Asking(turn.now, _NEVER_MS) if known is None else replace(known, at=turn.now)
     if known is not None and known.at is None:
@@ -62,8 +62,8 @@ def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
 
 
 def _on_asked_again(turn: Turn, event: e.ConnectorPlanned) -> None:
-    """Takes the task configurations of a connector that was running. One that failed to generate
-    them keeps the current ones and is asked later: its tasks notice an outage by themselves."""
+    """Adopts the task configurations of a running connector. If it failed to generate them, it
+    keeps the current ones and retries later: its tasks notice an outage by themselves."""
     asking = turn.running.asking.get(event.connector)
     if asking is None or asking.at is not None:
         return  # no longer needed
@@ -75,7 +75,7 @@ def _on_asked_again(turn: Turn, event: e.ConnectorPlanned) -> None:
 
 
 def _adopt(turn: Turn, name: str, configs: tuple[RawProps, ...]) -> None:
-    """Has a task set published, if it differs from the current one."""
+    """Submits a task set if it differs from the current one."""
     cluster = turn.cluster
     entry = cluster.entries.get(name)
     same = (
@@ -102,7 +102,7 @@ def replan_later(turn: Turn, connector: str) -> None:
 
 
 def ask_due(turn: Turn) -> None:
-    """Has the connectors that are due generate their task configurations again."""
+    """Orders the due connectors to generate their task configurations again."""
     for name, asking in list(turn.running.asking.items()):
         if asking.at is None or turn.now < asking.at:
             continue
@@ -118,7 +118,7 @@ def ask_due(turn: Turn) -> None:
 
 
 def hand_in(turn: Turn, connector: str, configs: tuple[RawProps, ...]) -> None:
-    """Publishes a task set of this worker's own connector instance, or has the leader do it."""
+    """Publishes a task set of this worker's connector instance, or forwards it to the leader."""
     if turn.membership.leads:
         writes.publish(turn, None, connector, configs)
     elif (url := turn.membership.leader_url) is not None:

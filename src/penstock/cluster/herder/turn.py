@@ -1,4 +1,4 @@
-"""One step in the making: the state as it becomes, and the commands so far."""
+"""One step in progress: the state and the commands so far."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ class Turn:
         self.state = replace(self.state, running=running)
 
     def number(self) -> int:
-        """A number for a run or a ticket that no other has."""
+        """A unique number for a run or a ticket."""
         number = self.state.next_number
         self.state = replace(self.state, next_number=number + 1)
         return number
 
     def is_ours(self, item: Item) -> bool:
-        """Whether the item is assigned to this worker, and the worker stays."""
+        """Whether the item is assigned to this worker, which is not stopping."""
         work, items = self._assigned
         if work is not self.membership.assigned:
             work = self.membership.assigned

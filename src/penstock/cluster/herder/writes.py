@@ -1,4 +1,4 @@
-"""Writing to the config topic: groups of records, each once the one before has been read back.
+"""Writing to the config topic: groups of records, each after the previous one was read back.
 
 `requests` handles the results of writes. Sources: kafka-connect.md §4.2, §4.3; KIP-507, KIP-618.
 """
@@ -62,7 +62,7 @@ def write(
     read_back: bool = True,
     round: int | None = None,
 ) -> None:
-    """Appends groups of records, each when the one before has been read back; then `reply` gets
+    """Appends groups of records, each after the previous one was read back; then `reply` gets
     `result`. Without `read_back` it gets that as soon as the last group is stored."""
     first, *rest = groups
     ticket = turn.number()
@@ -74,14 +74,14 @@ def write(
 
 def append(turn: Turn, ticket: int, records: tuple[ConfigRecord, ...]) -> None:
     """Orders the next group of a write."""
-    # Target states and logger levels are every worker's to write, and so in no transaction.
+    # Every worker may write target states and logger levels, so these need no transaction.
     anybody = all(isinstance(record, TargetState | LoggerLevel) for record in records)
     as_leader = turn.state.settings.transactional and not anybody
     turn.commands.append(e.AppendConfig(ticket, records, as_leader))
 
 
 def acquire_write_access(turn: Turn) -> None:
-    """Has an elected leader fence the producers of those before it, when that is due."""
+    """As an elected leader, fences the producers of earlier leaders, when due."""
     due = access_due(turn.state)
     if due is not None and turn.now >= due:
         ticket = turn.number()
@@ -90,7 +90,7 @@ def acquire_write_access(turn: Turn) -> None:
 
 
 def renew_session_key(turn: Turn) -> None:
-    """Has a leader make the group's next session key, when that is due (KIP-507)."""
+    """As leader, makes the group's next session key, when due (KIP-507)."""
     due = key_due(turn.state)
     if due is not None and turn.now >= due:
         turn.requests = replace(turn.requests, key=replace(turn.requests.key, pending=True))

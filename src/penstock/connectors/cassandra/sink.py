@@ -55,12 +55,12 @@ class _CassandraSink(SinkConnector):
         return CassandraWriter(self.access(config), self.sink_plan(config))
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
         from penstock.connectors.cassandra.write.writer import PreviewWriter
 
         self._check(config)
-        return PreviewWriter(self.access(config), self.sink_plan(config), tell)
+        return PreviewWriter(self.access(config), self.sink_plan(config), show)
 
     def _check(self, config: Config) -> None:
         problems = self.problems(config)

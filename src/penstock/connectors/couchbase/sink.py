@@ -41,9 +41,9 @@ class CouchbaseSink(SinkConnector):
         return CouchbaseWriter(sink_plan(config), lambda: connect(access), context)
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
         from penstock.connectors.couchbase.write.preview import PreviewStore
         from penstock.connectors.couchbase.write.writer import CouchbaseWriter
 
-        return CouchbaseWriter(sink_plan(config), lambda: PreviewStore(tell), context)
+        return CouchbaseWriter(sink_plan(config), lambda: PreviewStore(show), context)

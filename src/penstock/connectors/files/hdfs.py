@@ -70,7 +70,7 @@ class HdfsSink(FileSink):
         return HdfsStore(lambda: Hadoop(options), options.root, keys.hdfs_folders(config))
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter | None:
         return None  # it resumes where the names of its files end
 

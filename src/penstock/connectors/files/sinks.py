@@ -36,9 +36,9 @@ class FileSink(SinkConnector):
         return FileWriter(self.plan(config), store, context, _now)
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter | None:
-        return FileWriter(self.plan(config), PreviewStore(tell), context, _now)
+        return FileWriter(self.plan(config), PreviewStore(show), context, _now)
 
 
 def _now() -> int:

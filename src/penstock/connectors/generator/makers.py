@@ -199,7 +199,7 @@ def _options(options: Any, label: str) -> list[Any]:
                 error
             )
     if not isinstance(options, list) or not options:
-        raise DataError(f"The options of {label} are no list with something in it")
+        raise DataError(f"The options of {label} are not a list with at least one item")
     return options
 
 

@@ -147,9 +147,9 @@ class _Reader:
             least = int(low)
             most = int(high) if high else least + (UNBOUNDED if comma else 0)
         except ValueError:
-            raise self.invalid(f"{{{text}}} is no number of repetitions") from None
+            raise self.invalid(f"{{{text}}} is not a number of repetitions") from None
         if not 0 <= least <= most:
-            raise self.invalid(f"{{{text}}} is no number of repetitions")
+            raise self.invalid(f"{{{text}}} is not a number of repetitions")
         return least, most
 
     def _peek(self, ahead: int = 0) -> str:

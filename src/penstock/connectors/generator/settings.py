@@ -114,7 +114,7 @@ ERROR_RATE: Final = Key(
     default=0.0,
     importance=LOW,
     check=between(0, 1),
-    doc="The share of records whose value is a text that does not fit the schema, to see what "
+    doc="The share of records whose value is a string that does not fit the schema, to see what "
     "becomes of them.",
 )
 AT_END: Final = Key(

@@ -62,7 +62,7 @@ _BEHIND_MS: Final = 1_000
 
 
 class DatagenSource(SourceConnector):
-    """Sends made-up records."""
+    """Generates records."""
 
     plugin = Plugin(
         class_name="io.confluent.kafka.connect.datagen.DatagenConnector",
@@ -127,7 +127,7 @@ class _State:
         for name in (_GENERATION, _ITERATION, _SEED):
             number = offset.get(name)
             if isinstance(number, bool) or not isinstance(number, int):
-                raise PenstockError(f"The offset has {number!r} as '{name}', which is no number")
+                raise PenstockError(f"The offset has {number!r} as '{name}', which is not a number")
             numbers.append(number)
         if numbers[1] < 0:
             raise PenstockError(f"The offset has {numbers[1]} as '{_ITERATION}'")

@@ -46,9 +46,9 @@ class _Sink(SinkConnector):
         return True
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
-        return PreviewWriter(self.sink_plan(config), tell)
+        return PreviewWriter(self.sink_plan(config), show)
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         reports = self.reports(config)

@@ -57,7 +57,7 @@ class JdbcSource(SourceConnector):
             tables = selected(config, tables_of(config, reading))
         refuse_same_names(tables)
         if not tables:
-            log.warning("there is no table to read yet; it is looked again now and then")
+            log.warning("There is no table to read yet; the source checks again periodically")
         parts = config[k.TABLE_PARTS]
         units = [Unit(table, part, parts) for table in tables for part in range(parts)]
         groups = _groups(units, min(max_tasks, len(units)))

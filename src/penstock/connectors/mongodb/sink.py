@@ -40,9 +40,9 @@ class MongoSink(SinkConnector):
         return MongoWriter(access, lambda topic: plan_of(config, topic), context)
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
         from penstock.connectors.mongodb.write.plan import plan_of
         from penstock.connectors.mongodb.write.preview import PreviewWriter
 
-        return PreviewWriter(lambda topic: plan_of(config, topic), tell)
+        return PreviewWriter(lambda topic: plan_of(config, topic), show)

@@ -44,11 +44,11 @@ class _MqttSink(SinkConnector):
         return True
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
         from penstock.connectors.mqtt.write.writer import PreviewWriter
 
-        return PreviewWriter(self.options(config), self.sink_plan(config), tell)
+        return PreviewWriter(self.options(config), self.sink_plan(config), show)
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         from penstock.connectors.mqtt.write.writer import MqttWriter

@@ -78,11 +78,11 @@ class _RedisSink(SinkConnector):
         return RedisWriter(self.sink_plan(config), self.access(config), context)
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
         from penstock.connectors.redis.write.writer import PreviewWriter
 
-        return PreviewWriter(self.sink_plan(config).maker, tell)
+        return PreviewWriter(self.sink_plan(config).maker, show)
 
 
 class RedisSink(_RedisSink):

@@ -54,11 +54,11 @@ class _SearchSink(SinkConnector):
         return SearchWriter(self.sink_plan(config), Client(self.options(config)), context)
 
     def open_preview(
-        self, config: Config, context: SinkContext, tell: Callable[[str], None]
+        self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter:
         # One request after the other, in the order of the records.
         plan = replace(self.sink_plan(config), in_flight=1)
-        return SearchWriter(plan, PreviewClient(tell), context)
+        return SearchWriter(plan, PreviewClient(show), context)
 
 
 class ElasticsearchSink(_SearchSink):

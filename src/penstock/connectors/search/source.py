@@ -46,7 +46,7 @@ class _SearchSource(SourceConnector):
         with closing(Client(self.options(config))) as client:
             shards = shards_of(client, k.read_plan(config).indices)
         if not shards:
-            log.warning("There is no index to read yet; the source looks again now and then")
+            log.warning("There is no index to read yet; the source checks again periodically")
         return [
             {**config.props, k.SHARDS.name: ",".join(map(str, group))}
             for group in groups(shards, max_tasks)

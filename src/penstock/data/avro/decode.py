@@ -55,8 +55,8 @@ def decoder(
 ) -> Decode:
     """The function that decodes data of `node`.
 
-    `simple_key` tells whether the key of a map entry can be a dict's; with `all_moments`, those of
-    `MOMENTS` are read as well. The function raises various exceptions for malformed data.
+    `simple_key` returns whether the key of a map entry can be a dict's; with `all_moments`, those
+    of `MOMENTS` are read as well. The function raises various exceptions for malformed data.
     """
     return _Compiler(named, labels, simple_key, all_moments).function(node)
 
@@ -74,7 +74,7 @@ MOMENTS: Final[Mapping[tuple[str, str], Callable[[int], Value]]] = {
     ("long", "local-timestamp-micros"): lambda us: ms_to_timestamp(us // 1000),
     ("long", "local-timestamp-nanos"): lambda ns: ms_to_timestamp(ns // 1_000_000),
 }
-"""Times that Connect does not have, cut to ms."""
+"""Times that Connect lacks, truncated to ms."""
 _KINDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
 """The fields of `Anything`; the first in this order that is set counts."""
 
@@ -158,7 +158,7 @@ class _Compiler:
         return raw
 
     def _piece(self) -> str:
-        """The end of bytes with their length in front; they begin at p."""
+        """The end of length-prefixed bytes, which begin at p."""
         raw = self._natural("a length")
         self._ending(f"({raw} >> 1)")
         return "e"
@@ -298,7 +298,7 @@ class _Compiler:
                     piece = f"{self._constant(_decimal(properties.get('scale')))}({piece})"
                 self._line(f"{value} = {piece}; p = e")
             case _:
-                raise ValueError(f"{kind} is no type of Avro")
+                raise ValueError(f"{kind} is not a type of Avro")
         return value
 
 

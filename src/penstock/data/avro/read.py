@@ -29,7 +29,7 @@ ReadBytes = Callable[[bytes], Value]
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """The converter's settings that affect schemas that are read."""
+    """The converter's settings for reading schemas."""
 
     metadata: bool = True
     enhanced: bool = False
@@ -37,8 +37,8 @@ class ReadSettings:
     discard_doc_default: bool = False
     flatten_singletons: bool = True
     all_moments: bool = False
-    """Whether times and timestamps of µs and ns, and local ones, are Time and Timestamp too, cut to
-    ms; Confluent's converter reads them as INT64."""
+    """Whether times in µs or ns, and local ones, become Time and Timestamp too, truncated to ms;
+    Confluent's converter reads them as INT64."""
 
 
 def connect_schema(
@@ -186,7 +186,7 @@ class _SchemaReader:
     def _record(self, node: Mapping[str, Any]) -> Schema:
         name = node["name"]
         if name in self.inside:
-            raise DataError(f"Record {name} contains itself, which no Connect schema here can say")
+            raise DataError(f"Record {name} contains itself, which a Connect schema cannot express")
         self.inside.append(name)
         telling = not self.settings.discard_doc_default and self.settings.metadata
         parameters: dict[str, str] = {}
@@ -234,7 +234,7 @@ class _SchemaReader:
             fields=fields_of(fields),
             parameters={names.SHARED_UNION: name} if shared else None,
         )
-        # A union has no properties; only that the field has a default is recorded.
+        # A union has no properties; it records only that the field has a default.
         if default is not _NOTHING and not self.settings.discard_doc_default:
             schema = _with(schema, {names.FIELD_DEFAULT: "true"} if self.settings.metadata else {})
         if doc is not None and self.settings.discard_doc_default:

@@ -17,7 +17,7 @@ _MOST_INDENT: Final = 12  # Python limits the nesting
 
 
 class Source:
-    """Functions in the making, and their globals."""
+    """Functions being generated, and their globals."""
 
     def __init__(self, named: Nodes, known: dict[str, Any]) -> None:
         self.named = named
@@ -69,8 +69,7 @@ class Source:
     def shared(self, node: Node) -> tuple[str | None, bool]:
         """The name of a record's function, and whether it must be generated.
 
-        A type that occurs again has a function, or code would grow exponentially; so has a
-        recursive one.
+        A repeated type gets a function, or code would grow exponentially; so does a recursive one.
         """
         name = resolved(node, self.named)["name"]
         if name in self._functions:

@@ -1,15 +1,15 @@
 """Dates and times as text, by the patterns of Java's `SimpleDateFormat`.
 
-A `DateFormat` writes and leniently reads what `new SimpleDateFormat(pattern)` does on a JVM that
-speaks English and keeps UTC: all its letters and quoting, the Julian calendar before 15 October
-1582, weeks that begin on Sunday, numbers out of range that carry over ("2024-13-41"), and text
-after what the pattern needs, which is ignored. Moments are ms since the epoch, of any size.
+A `DateFormat` writes and leniently reads what `new SimpleDateFormat(pattern)` does on a JVM with
+the English locale and UTC: all its letters and quoting, the Julian calendar before 15 October 1582,
+weeks that begin on Sunday, numbers out of range that carry over ("2024-13-41"), and ignored text
+after what the pattern needs. Moments are ms since the epoch, of any size.
 
-Three things are missing: names of time zones other than those in `reading`, when reading;
-that Java, having read such a name, goes on to write in that zone; and what a year of weeks (Y)
-means beside a year or an era.
+Three things are missing: reading names of time zones other than those in `reading`; that Java,
+after reading such a name, writes in that zone; and the meaning of a week year (Y) beside a year or
+an era.
 
-Nothing here reads the clock; what "89" means as a year depends on `now_ms`.
+Nothing here reads the clock; the meaning of "89" as a year depends on `now_ms`.
 """
 
 from penstock.data.java_dates.format import DateFormat

@@ -17,7 +17,7 @@ SUNDAY: Final = 1
 
 
 class Fields(NamedTuple):
-    """A moment in the calendar of its time; `year` is 0 and less before the year 1."""
+    """A moment in the calendar of its time; `year` is 0 or less before the year 1."""
 
     day_number: int  # 1 is 1 January of the year 1 in the Gregorian calendar
     year: int
@@ -113,7 +113,7 @@ def week_year(fields: Fields) -> int:
 def first_of_month(fields: Fields) -> int:
     """The number of the month's first day."""
     first = fields.day_number - fields.day + 1
-    # October 1582 went from the 4th to the 15th; its weeks count only days that existed.
+    # October 1582 jumped from the 4th to the 15th; its weeks count only days that existed.
     return CUTOVER - 4 if first < CUTOVER <= fields.day_number else first
 
 

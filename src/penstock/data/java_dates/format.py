@@ -32,8 +32,8 @@ _FIRST_QUICK_MS, _LAST_QUICK_MS = -2_208_988_800_000, 4_102_444_800_000  # 1900 
 class DateFormat:
     """One compiled pattern. Raises PatternInvalid for an invalid one.
 
-    A year of two digits is within a hundred years from 80 years before `now_ms`, which matters
-    only if `reads_short_years`.
+    A two-digit year is in the hundred years that begin 80 years before `now_ms`, which matters only
+    if `reads_short_years`.
 
     >>> format = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSSX")
     >>> format.format(1_700_000_000_123)
@@ -110,7 +110,7 @@ class DateFormat:
     def _parse_item(
         self, item: Item, obey_count: bool, text: str, start: int, read: Numbers
     ) -> tuple[int, int | None]:
-        """Reads one piece. Returns where it ends and, for a year of two digits, these."""
+        """Reads one piece. Returns where it ends and, for a two-digit year, its digits."""
         letter, count = item.letter, item.count
         blanks = BLANKS.match(text, start)
         at = blanks.end() if blanks else start

@@ -14,7 +14,7 @@ class PatternInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A piece of a pattern: a letter, repeated `count` times; or, without one, `text` as it is."""
+    """A piece of a pattern: a letter, repeated `count` times; or, without one, literal `text`."""
 
     letter: str
     count: int

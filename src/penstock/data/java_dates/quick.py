@@ -96,7 +96,7 @@ def moment_reader(
         from_iso = datetime.fromisoformat
 
         def read_iso(text: str) -> datetime:
-            # With the marks in place it can be no other ISO form.
+            # With the marks in place, it cannot be another ISO form.
             if (
                 len(text) == size
                 and text[4:17:3] == marks

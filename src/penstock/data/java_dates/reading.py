@@ -16,7 +16,7 @@ class Unparseable(ValueError):
     """A text does not match the pattern."""
 
 
-# Offsets from UTC in ms. A name precedes those that are its beginning.
+# Offsets from UTC in ms. A name precedes its prefixes.
 _ZONES: Final[Mapping[str, int]] = {
     "coordinated universal time": 0,
     "greenwich mean time": 0,
@@ -67,8 +67,8 @@ _ZONE_NUMBERS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 # What a letter sets, if not itself: k and h are H and K with another number at midnight and noon.
 SETS: Final[Mapping[str, str]] = {"k": "H", "h": "K", "L": "M", "E": "u", "z": "Z", "X": "Z"}
-# Letters that are read as numbers (M and L if short). One that follows another limits that one to
-# as many digits as it has letters.
+# Letters that are read as numbers (M and L if short). Each limits the number before it to as many
+# digits as that has letters.
 _NUMERIC: Final = frozenset("yYMLdkHmsSDFwWhKu")
 
 
@@ -121,7 +121,7 @@ def put(read: Numbers, letter: str, value: int) -> None:
 
 
 def obeys_count(following: Item | None) -> bool:
-    """Whether the number before this piece has as many digits as letters at most."""
+    """Whether the number before this piece has at most as many digits as letters."""
     if following is None or following.letter not in _NUMERIC:
         return False
     return following.letter not in "ML" or following.count <= 2

@@ -1,5 +1,5 @@
-"""From the numbers of a text to its moment, by the rules of GregorianCalendar: of numbers that
-contradict each other, the latest count."""
+"""From the numbers of a text to its moment, by the rules of GregorianCalendar: of contradictory
+numbers, the latest count."""
 
 from __future__ import annotations
 

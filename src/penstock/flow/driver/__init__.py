@@ -1,2 +1,1 @@
-"""What runs in the worker: which slots there are, which tasks are placed on them, and what they
-say."""
+"""The worker's side: its slots, the tasks placed on them, and what they report."""

@@ -1,7 +1,7 @@
 """The lag of sinks, requested from Kafka on demand.
 
-It uses clients of its own, one per Kafka cluster and identity: a task's own consumer answers only
-after its fetch, and not at all while it seeks.
+It uses separate clients, one per Kafka cluster and identity: a task's consumer answers only after
+its fetch, and not at all while it seeks.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from penstock.flow.traces import Trace
 
 @dataclass(slots=True, eq=False)
 class _Reading:
-    """The parts of one poll: those that wait, and the slots of those being read."""
+    """The parts of one poll: the waiting ones, and the slots of those being read."""
 
     owner: int  # the number of its task
     owner_slot: Slot
@@ -29,7 +29,7 @@ class _Reading:
 
 
 class Parts:
-    """Each running part has a number of its own, as tasks have."""
+    """Each running part has a unique number, as tasks do."""
 
     def __init__(
         self, pool: SlotPool, number: Callable[[], int], on_left: Callable[[Slot], None]
@@ -80,8 +80,7 @@ class Parts:
                 reading.running[number].send(Stop(number, grace_s))
 
     def _go_on(self, reading: _Reading) -> None:
-        """Reads as many parts in parallel as there may be shared slots; answers when all are
-        done."""
+        """Reads up to one part per allowed shared slot in parallel; answers when all are done."""
         while reading.waiting and len(reading.running) < self._pool.limits.shared:
             slot = self._choose()
             number = self._number()

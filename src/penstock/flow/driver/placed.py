@@ -24,10 +24,10 @@ class Placed:
     slot: Slot | None = None
     ready: Future[None] = field(default_factory=Future)
     started: Future[None] = field(default_factory=Future)
-    stopped: Future[bool] | None = None  # set once it is to stop
+    stopped: Future[bool] | None = None  # set once a stop is requested
     running: bool = False  # its writer or reader is open
     moving: bool = False
-    own: bool = False  # it is to have, or has, a dedicated slot
+    own: bool = False  # it has, or is to get, a dedicated slot
     deaths: int = 0  # slots that died while it was on them
     busy_s: float = 0.0
     in_call: bool = False

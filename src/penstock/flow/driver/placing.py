@@ -1,9 +1,9 @@
-"""Which slot a task is placed on, and when it moves: decisions over figures.
+"""Decides which slot a task is placed on, and when it moves, from figures alone.
 
-Quiet tasks share slots, about one per core. A task that was busy for half of the last seconds
-beside others gets a dedicated slot, while there are free ones; when it has been quiet for a while
-it returns to a shared slot. A task whose slot's process died while it was at work starts again on a
-dedicated slot, so that it can harm nobody if that was its doing.
+Quiet tasks share slots, about one per core. A task that shares its slot and was busy for half of
+the last seconds moves to a dedicated slot if one is free; when it has been quiet for a while it
+returns to a shared slot. A task that was working when its slot's process died restarts on a
+dedicated slot: if it was the cause, it harms no other task.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TaskFigures:
 
 @dataclass(frozen=True, slots=True)
 class SlotFigures:
-    """A slot and its tasks, by the numbers that the engine gave them."""
+    """A slot and its tasks, by the numbers that the engine assigned."""
 
     number: int
     shared: bool
@@ -42,7 +42,7 @@ class SlotFigures:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many slots of each kind there may be."""
+    """The maximum number of slots of each kind."""
 
     shared: int
     own: int
@@ -50,16 +50,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A task is to leave its slot, for one of its own or for a shared one."""
+    """Moves a task from its slot to a dedicated or a shared one."""
 
     task: int
     own: bool
 
 
 def limits(cores: int, threads: int, *, on_cluster: bool) -> Limits:
-    """The limits of a worker with so many cores. On a Spark cluster a slot takes a core for good,
-    so some are left for tasks that are busy; on one machine it takes one of the threads that
-    `spark.master` allows, and a process."""
+    """The limits of a worker with so many cores. On a Spark cluster a slot occupies a core
+    permanently, so some are reserved for busy tasks; on one machine it occupies a process and one
+    of the threads that `spark.master` allows."""
     if on_cluster:
         shared = max(1, min(8, cores // 2))
         return Limits(shared, max(0, cores - shared))
@@ -68,7 +68,7 @@ def limits(cores: int, threads: int, *, on_cluster: bool) -> Limits:
 
 
 def choose(slots: Iterable[SlotFigures], limits: Limits) -> int | None:
-    """The shared slot for another task: the one with the least to do; None: a new one."""
+    """The shared slot for another task: the least busy one; None: a new one."""
     shared = [slot for slot in slots if slot.shared]
     free = [slot for slot in shared if not slot.tasks]
     if free:
@@ -79,7 +79,7 @@ def choose(slots: Iterable[SlotFigures], limits: Limits) -> int | None:
 
 
 def moves(slots: Sequence[SlotFigures], limits: Limits) -> list[Move]:
-    """The tasks to move now. At most one busy task per slot: the others may have room then."""
+    """The tasks to move now. At most one busy task per slot: the others may then have room."""
     planned: list[Move] = []
     own = sum(not slot.shared for slot in slots)
     for slot in slots:

@@ -1,4 +1,4 @@
-"""The slots of a worker: their number, their limits, and which of them takes a task.
+"""The slots of a worker: their number, their limits, and which of them a task is placed on.
 
 The owner's lock guards `SlotPool`.
 """
@@ -25,7 +25,7 @@ _NOTICE_S: Final = 3.0  # within which Spark notices that an executor is lost
 
 
 class SlotPool:
-    """Empty until `prepare`. `over` and `news` are called from threads of the slots'."""
+    """Empty until `prepare`. The slots' threads call `over` and `news`."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class SlotPool:
     def follow_cluster(self) -> None:
         """Updates the limits to Spark's current cores: executors come and go."""
         if self._on_cluster:
-            with suppress(Exception):  # Spark is ending
+            with suppress(Exception):  # Spark is stopping
                 self._limits = self._look_at_cores()
 
     def lost_with_executor(self) -> bool:
-        """Whether a slot that has just died was lost with its executor, and not by its own process.
-        Waits a moment for Spark to notice, so it is called without the lock."""
+        """Whether a slot that has just died was lost with its executor; if not, its own process
+        died. Waits a moment for Spark to notice, so call it without the lock."""
         if not self._on_cluster:
             return False
         from penstock.flow.spark.executors import removed_since
@@ -101,7 +101,7 @@ class SlotPool:
         return slot
 
     def choose(self, figures: Iterable[SlotFigures], *, own: bool) -> Slot:
-        """The slot for another task; `own`: one of its own, if there may be one more."""
+        """The slot for another task; `own`: a dedicated one, if the limits allow it."""
         owned = sum(not slot.shared and not slot.retired for slot in self.slots.values())
         if own and owned < self.limits.own:
             return self.add(shared=False)
@@ -109,11 +109,11 @@ class SlotPool:
         return self.add(shared=True) if number is None else self.slots[number]
 
     def shared(self) -> list[Slot]:
-        """The shared slots that take tasks."""
+        """The shared slots that accept tasks."""
         return [slot for slot in self.slots.values() if slot.shared and not slot.retired]
 
     def close(self, slots: Iterable[Slot]) -> None:
-        """Ends all slots, and waits for that."""
+        """Ends all slots, and waits for their end."""
         ending = list(slots)
         for slot in ending:
             slot.end()

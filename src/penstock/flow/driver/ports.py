@@ -28,8 +28,8 @@ task is moved; raises when the task must not start after all."""
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """Offsets on their way. `wait` returns when they are stored, and raises when they cannot be;
-    `apart`: they go to a topic of the connector's own, whose broker may be another one."""
+    """Offsets being stored. `wait` returns when they are stored, and raises when they cannot be;
+    `apart`: they go to the connector's own topic, possibly on another broker."""
 
     wait: Callable[[], None]
     apart: bool = False
@@ -39,11 +39,11 @@ class OffsetsPort(Protocol):
     """The worker's offset store, for source tasks."""
 
     def store(self, task: TaskId, offsets: Offsets) -> Storing:
-        """Sends the offsets; raises when they are not to be stored."""
+        """Sends the offsets; raises when they must not be stored."""
 
     def forget(self, task: TaskId, offsets: Offsets) -> None:
-        """Forgets offsets in the worker's own topic, from which they would otherwise come back,
-        before a transaction forgets them."""
+        """Forgets offsets in the worker's own topic before a transaction forgets them; otherwise
+        they would reappear from there."""
 
     def committed(self, task: TaskId, offsets: Offsets) -> None:
         """A transaction with these offsets is committed. Must not block."""

@@ -23,7 +23,7 @@ class TaskProgress:
     topics: frozenset[str] = frozenset()
     ms: float = 0.0  # spent in the connector's own code
     retries: int = 0
-    lost: int = 0  # dead letters that Kafka did not take
+    lost: int = 0  # dead letters that Kafka did not accept
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """A task ended without being asked to; `trace` says why."""
+    """A task ended although nobody stopped it; `trace` says why."""
 
     task: TaskId
     run: int
@@ -77,4 +77,4 @@ class InterceptorFigures:
 
 
 Report = Callable[[TaskProgress | Committed | InterceptorFigures], None]
-"""Called with what a task did, from the engine's threads; must not block."""
+"""Receives what a task did, on the engine's threads; must not block."""

@@ -2,8 +2,8 @@
 
     SlotReading (JVM) ── frames ──> mapInArrow(SlotStage) (Python)
 
-Its stage connects to the worker when Spark has started it; orders sent before wait. A slot is over
-when its job has ended or its connection is lost, whichever comes first.
+Its stage connects to the worker when Spark has started it; orders sent earlier wait. A slot ends
+when its job ends or its connection is lost, whichever comes first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXITED: Final = Trace(
 
 
 class Slot:
-    """One slot, from `start` on. `shared`: whether it is for several tasks."""
+    """One slot, from `start` on. `shared`: whether it hosts several tasks."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Slot:
         self.number = number
         self.shared = shared
         self.retired = False
-        """Whether it takes no more tasks."""
+        """Whether it accepts no more tasks."""
         self.memory_bytes = 0
         self.ready = threading.Event()
         self.pid: int | None = None
@@ -66,7 +66,7 @@ class Slot:
         threading.Thread(target=self._run, name=f"slot-{self.number}", daemon=True).start()
 
     def connected(self, channel: Channel, pid: int) -> bool:
-        """Takes the connection of its stage; False if the slot no longer needs it."""
+        """Accepts the connection of its stage; False if the slot no longer needs it."""
         with self._lock:
             if self._over or self._channel is not None:
                 return False
@@ -100,7 +100,7 @@ class Slot:
         self.send(End())
 
     def kill(self) -> None:
-        """Ends it without its stage, which does not answer: Spark ends the Python process."""
+        """Ends it although its stage does not answer: Spark kills the Python process."""
         self.retired = True
         with contextlib.suppress(Exception):  # the JVM may be gone
             self._session.get(0).sparkContext.cancelJobGroup(f"{_GROUP}{self.number}")
@@ -181,7 +181,7 @@ class Switchboard:
             except OSError:
                 if self._listening.closed:
                     return
-                continue  # the other end did not wait
+                continue  # the other end gave up
             threading.Thread(
                 target=self._receive, args=(connection,), name="slot-news", daemon=True
             ).start()

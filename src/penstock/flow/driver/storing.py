@@ -1,4 +1,4 @@
-"""Stores the offsets of source tasks: those of all tasks of a slot at once."""
+"""Stores the offsets of source tasks, for all tasks of a slot at once."""
 
 from __future__ import annotations
 

@@ -80,16 +80,16 @@ _LOOK_S: Final = 1.0
 _MOVE_GRACE_S: Final = 60.0
 _READY_S: Final = 300.0  # until a source has its producer: executors may have to start first
 _OPEN_S: Final = 15.0  # a writer or reader that takes longer to open counts as started
-_MARGIN_S: Final = 3.0  # on top of a task's grace: what a stage that works needs to answer
+_MARGIN_S: Final = 3.0  # on top of a task's grace: how long a working stage may take to answer
 _RECENT: Final = 0.5  # how much of a task's busyness the last second makes up
 _WORKERS: Final = 64
-_RETRIES: Final = 3  # of a start whose slot died under it
+_RETRIES: Final = 3  # of a start whose slot died
 
 
 class Tasks:
     """`ended`, `report` and `gone` are called from the engine's threads; they must not block.
 
-    `gone` is called once if the JVM dies: nothing runs any more, and nothing can be started.
+    `gone` is called once if the JVM dies: nothing runs, or can be started, any more.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class Tasks:
             slot.ready.wait(_READY_S)
 
     def start(self, plan: FlowPlan, begin: Begins) -> None:
-        """Starts one task; returns when it runs, raises when it cannot. `begin` says where a source
-        task starts; a sink's group knows it."""
+        """Starts one task; returns when it runs, raises if it cannot start. `begin` returns where a
+        source task starts; a sink resumes at its group's offsets."""
         self._session.get()
         if plan.tolerance.dead_letters is not None:
             failures.ensure_topic(plan.tolerance.dead_letters)
@@ -150,7 +150,7 @@ class Tasks:
             raise
 
     def stop(self, task: TaskId, timeout_s: float) -> bool:
-        """Stops a task; False if it had to be cancelled: what it has not reported is done again."""
+        """Stops a task; False if it had to be cancelled: unreported work is repeated."""
         with self._lock:
             placed = self._placed.pop(task, None)
             if placed is None:
@@ -201,7 +201,7 @@ class Tasks:
         self, task: TaskId, records: int, timeout_s: float, hidden: re.Pattern[str] | None
     ) -> list[Seen] | None:
         """The next records of a task, step by step, without fields whose names match `hidden`; at
-        most `records`, fewer if no more come in time. None: the task does not run."""
+        most `records`, fewer if no more arrive in time. None: the task is not running."""
         with self._lock:
             placed = self._placed.get(task)
             slot = placed.slot if placed is not None and placed.running else None
@@ -224,11 +224,11 @@ class Tasks:
 
     @property
     def slots_died(self) -> int:
-        """How many slots have ended by themselves."""
+        """The number of slots that have died."""
         return self._deaths
 
     def close(self) -> None:
-        """Ends the slots; stop the tasks before, and Spark after."""
+        """Ends the slots; stop the tasks before, and Spark afterwards."""
         self._closing.set()
         with self._lock:
             slots = list(self._pool.slots.values())
@@ -240,7 +240,7 @@ class Tasks:
         return self._ids
 
     def _figures(self) -> list[SlotFigures]:
-        """The figures of the slots that take tasks."""
+        """The figures of the slots that accept tasks."""
         now = time.monotonic()
         return [
             SlotFigures(
@@ -299,7 +299,7 @@ class Tasks:
                     own_slot.send(Begin(id, list(beginning.offsets), dict(beginning.keys)))
         try:
             self._await(placed, placed.started, _OPEN_S)
-        except TimeoutError:  # from now on its failures are those of a task that runs
+        except TimeoutError:  # from now on its failures are those of a running task
             _settle(placed.started)
 
     def _await(self, placed: Placed, event: Future[None], timeout_s: float) -> None:
@@ -374,8 +374,8 @@ class Tasks:
         self._ended(TaskEnded(task, placed.plan.run, trace))
 
     def _slot_over(self, slot: Slot, trace: Trace | None) -> None:
-        """A slot is over: its tasks restart on other slots. A task that was alone on it fails, as
-        it may be the cause, unless the slot was lost with its executor; a task that was at work
+        """A slot has ended: its tasks restart on other slots. A task that was alone on it fails, as
+        it may be the cause, unless the slot was lost with its executor; a task that was working
         gets a dedicated slot."""
         with self._lock:
             self._pool.slots.pop(slot.number, None)
@@ -411,14 +411,14 @@ class Tasks:
                 for event in waiting:
                     event.set_exception(died)
             if waiting:
-                continue  # its launch tries again
+                continue  # its launch retries
             if alone:
                 self._fail(placed, trace or _ENDED)
             else:
                 self._submit(self._relaunch, placed)
 
     def _submit(self, call: Callable[..., None], *args: Any) -> None:
-        with suppress(RuntimeError):  # the worker ends
+        with suppress(RuntimeError):  # the worker is stopping
             self._threads.submit(call, *args)
 
     def _on_news(self, slot: Slot, news: Sequence[News]) -> None:
@@ -557,7 +557,7 @@ class Tasks:
                 self._pool.follow_cluster()
                 now = time.monotonic()
                 for placed in self._by_id.values():
-                    if now - placed.looked_at > 2 * _LOOK_S:  # nothing new: it does nothing
+                    if now - placed.looked_at > 2 * _LOOK_S:  # no new load: it is idle
                         placed.busy *= 1 - _RECENT
                 for move in placing.moves(self._figures(), self._pool.limits):
                     self._move(self._by_id[move.task], own=move.own)
@@ -596,5 +596,5 @@ class Tasks:
 
 
 def _settle(event: Future[None]) -> None:
-    with suppress(InvalidStateError):  # it has been settled by another thread
+    with suppress(InvalidStateError):  # another thread has settled it
         event.set_result(None)

@@ -1,4 +1,4 @@
-"""Requests the next records of a task from its slot, with what becomes of them."""
+"""Requests the next records of a task from its slot, with what happens to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Watching:
     def watch(
         self, slot: Slot, id: int, records: int, timeout_s: float, hidden: re.Pattern[str] | None
     ) -> list[Seen]:
-        """The next records of a task, at most `records`; fewer if no more come in time."""
+        """The next records of a task, at most `records`; fewer if no more arrive in time."""
         answers: queue.SimpleQueue[Watched] = queue.SimpleQueue()
         ticket = self._open.open(answers)
         deadline = time.monotonic() + timeout_s

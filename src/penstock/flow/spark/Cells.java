@@ -7,7 +7,7 @@ import java.util.Arrays;
 
 /** A column of byte strings in Arrow's layout: validity bits, the end of each, and all bytes. */
 class Cells {
-    static final int LEAST_HEAD = 64; // bytes; a shorter one does not pay
+    static final int LEAST_HEAD = 64; // bytes; a shorter one is not worth it
     static final byte[] NO_HEAD = new byte[0];
 
     int records;
@@ -55,7 +55,7 @@ class Cells {
         return Arrays.copyOf(data, size);
     }
 
-    /** The longest common head of two or more cells; empty if it is too short. */
+    /** The longest common prefix of two or more cells; empty if it is too short. */
     byte[] head() {
         int head = records > 1 ? ends[1] : 0;
         for (int i = 1; i < records && head >= LEAST_HEAD; i++) {

@@ -14,8 +14,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 
 /**
- * Records of one topic partition, as the buffers of Arrow columns. A head is what all values of a
- * chunk begin with; it is sent once.
+ * Records of one topic partition, as the buffers of Arrow columns. All values of a chunk begin
+ * with its head, which is sent once.
  */
 class Chunk {
     private static final int MOST_RECORDS = 4000; // measured: fits the processor's cache
@@ -51,7 +51,7 @@ class Chunk {
     }
 
     /**
-     * Whether a record has the chunk's type of timestamp and head; the first record determines
+     * Whether a record has the chunk's timestamp type and head; the first record determines
      * both.
      */
     boolean takes(ConsumerRecord record) {

@@ -29,7 +29,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 
-/** The consumer of one connector task: a member of its group, in a thread of its own. */
+/** The consumer of one connector task: a member of its group, with its own thread. */
 class SlotConsumer implements Runnable, ConsumerRebalanceListener {
     private static final long POLL_MS = 1000;
     private static final long NAMED_MS = 300; // a new member usually has its id by then
@@ -118,7 +118,7 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
             String name = (String) names.next();
             settings.put(name, opening.get("settings").get(name).asText());
         }
-        // Bytes that are fetched are copied only once, into a chunk.
+        // Fetched bytes are copied only once, into a chunk.
         settings.put("key.deserializer", "org.apache.kafka.common.serialization.ByteBufferDeserializer");
         settings.put("value.deserializer", "org.apache.kafka.common.serialization.ByteBufferDeserializer");
         settings.put("enable.auto.commit", "false");
@@ -174,7 +174,7 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
     /** The member's id; empty before Kafka has assigned one, null if it cannot be read. */
     private String memberId() {
         try {
-            // The public API has the id only of a member that has joined.
+            // The public API returns the id only once the member has joined.
             Object delegate = field(consumer.getClass(), "delegate").get(consumer);
             Object coordinator = field(delegate.getClass(), "coordinator").get(delegate);
             Method member = coordinator.getClass().getSuperclass().getDeclaredMethod("memberId", new Class[0]);
@@ -213,7 +213,7 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
         }
     }
 
-    /** Reads partitions from elsewhere; those of assignments that are over are left out. Every seek begins an epoch. */
+    /** Seeks in partitions, except those whose assignment has ended. Every seek begins an epoch. */
     private void seek(JsonNode told) {
         epoch++;
         ObjectNode event = Slot.event("sought", task);

@@ -4,7 +4,7 @@ package penstock;
 import java.util.Iterator;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 
-/** The rows of a slot's Spark task: frames, until the stage ends. It takes no rows itself. */
+/** The rows of a slot's Spark task: frames, until the stage ends. It ignores its input. */
 public class SlotReading implements MapPartitionsFunction {
     public Iterator call(Iterator numbers) {
         while (numbers.hasNext()) {

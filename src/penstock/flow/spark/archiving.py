@@ -21,7 +21,7 @@ _WRITING_S: Final = 120.0
 
 
 def make(say: Callable[[str], None]) -> Path:
-    """The archive; creates it if it is missing (some twelve seconds, 150 MB). Raises
+    """The archive; creates it if it is missing (about twelve seconds, 150 MB). Raises
     StartupFailed."""
     return class_archive.make("spark", jars.java(), jars.pyspark_jars(), _run, say)
 
@@ -45,7 +45,9 @@ def _write(path: Path) -> None:
     session.get().range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()
     session.stop(_WRITING_S)
     if not path.is_file() or session.exit_code != 0:
-        raise StartupFailed(f"Spark's JVM ends with {session.exit_code}")
+        raise StartupFailed(
+            f"Spark's JVM exited with {session.exit_code} and wrote no class archive"
+        )
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

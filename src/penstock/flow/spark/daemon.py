@@ -1,8 +1,8 @@
-"""Spark's Python daemon, with what every stage needs imported before it forks.
+"""Spark's Python daemon, which imports what every stage needs before it forks.
 
 Spark runs this module instead of its own (`spark.python.daemon.module`); each Python worker is a
-fork of it and finds these modules loaded, and their memory shared. On a cluster it is the first of
-our code that an executor runs, so missing packages show here.
+fork of it, so it starts with these modules, in shared memory. On a cluster it is the first of our
+code that an executor runs, so missing packages show here.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 def _is_installed(entry: str) -> bool:
     """Whether an entry of `sys.path` is an archive of a PySpark that is also installed unpacked,
-    with compiled modules: every Python worker would compile those of the archive for itself."""
+    with compiled modules: every Python worker would compile the archive's modules again."""
     archive = Path(entry)
     package = archive.parent.parent.parent  # pyspark/python/lib/pyspark.zip
     unpacked = (package / "__init__.py").exists() and str(package.parent) in sys.path

@@ -1,11 +1,10 @@
 """A Python environment for executors: `python -m penstock.flow.spark.executor_env
 environment.tar.gz`.
 
-Holds what penstock and the installed plugins depend on, as installed here, compiled parts included;
-not penstock and plugins themselves, which are sent with every start (`shipping`), and not PySpark,
-which an executor has. Executors unpack it by `spark.archives`. Nothing is downloaded, so it is made
-offline; it runs where this machine's base interpreter is at the same path, on the same kind of
-system.
+Holds the dependencies of penstock and the installed plugins, as installed here, including compiled
+parts; neither penstock and plugins themselves, which are sent at every start (`shipping`), nor
+PySpark, which executors have. Executors unpack it through `spark.archives`. It is built offline; it
+runs on the same kind of system, where the base interpreter is at the same path as here.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _EXTRA: Final = re.compile(r"\bextra\s*==")
 
 
 def needed(own: Iterable[str]) -> list[Distribution]:
-    """The transitive dependencies of the distributions named in `own`, sorted by name, without
+    """The transitive dependencies of the distributions named in `own`, sorted by name, excluding
     these, Spark, and dependencies that are not installed here."""
     start = {_plain(name) for name in own}
     distributions: dict[str, Distribution] = {}
@@ -59,8 +58,8 @@ def own_distributions() -> set[str]:
 
 
 def write(archive: Path, distributions: Iterable[Distribution]) -> None:
-    """Writes the environment to a `.tar.gz` (or `.tgz`): from other kinds Spark refuses to unpack
-    the link to the interpreter. Raises StartupFailed when it cannot be written."""
+    """Writes the environment to a `.tar.gz` (or `.tgz`): Spark refuses to unpack the interpreter's
+    link from other formats. Raises StartupFailed when it cannot be written."""
     if not archive.name.endswith((".tar.gz", ".tgz")):
         raise StartupFailed(f"'{archive}' is not named .tar.gz or .tgz, as Spark unpacks them.")
     base = Path(os.path.realpath(sys.executable))
@@ -83,7 +82,7 @@ def write(archive: Path, distributions: Iterable[Distribution]) -> None:
 
 
 def _plain(name: str) -> str:
-    """A distribution's normalized name: case and separators do not count (PEP 503)."""
+    """A distribution's normalized name: it ignores case and separators (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

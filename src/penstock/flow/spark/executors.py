@@ -1,4 +1,4 @@
-"""Watches a session on a cluster, which can lose its executors, or be ended, from outside."""
+"""Watches a session on a cluster, which can lose its executors or be stopped from outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALONE_S: Final = 60.0
 
 
 class WatchedContext(SparkContext):
-    """A context that can tell who stopped it."""
+    """A context that knows whether we stopped it."""
 
     stopped_by_us = False
 
@@ -52,9 +52,8 @@ def removed_since(spark: SparkSession, moment_s: float) -> bool:
 
 
 def watch(spark: SparkSession, context: WatchedContext) -> None:
-    """Watches in a thread of its own until the session ends. Logs when there is no executor; ends
-    the JVM, and so the worker, when the cluster has ended the application, in which nothing can run
-    any more."""
+    """Watches on a separate thread until the session ends. Logs when there is no executor; ends the
+    JVM, and so the worker, when the cluster has ended the application: nothing can run any more."""
     threading.Thread(
         target=_watch, args=(spark, context), name="executor-watch", daemon=True
     ).start()
@@ -73,7 +72,7 @@ def _watch(spark: SparkSession, context: WatchedContext) -> None:
             elif now - alone_since >= _ALONE_S:
                 alone_since = now
                 log.warning(
-                    "no executor for %.0f s, so no task moves anything: has the Spark cluster free "
+                    "no executor for %.0f s, so no task runs: does the Spark cluster have free "
                     "cores and memory for this worker (spark.cores.max, spark.executor.cores, "
                     "spark.executor.memory), and do executors reach spark.driver.host=%s?",
                     _ALONE_S,
@@ -81,7 +80,7 @@ def _watch(spark: SparkSession, context: WatchedContext) -> None:
                 )
             pause.wait(_LOOK_S)
         if not context.stopped_by_us:
-            log.error("the Spark cluster has ended this worker's application; its master knows why")
+            log.error("the Spark cluster has ended this worker's application; see its master's log")
             process = getattr(context._gateway, "proc", None)
             if process is not None:
                 process.terminate()  # it may still clean up its files

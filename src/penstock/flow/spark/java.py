@@ -15,8 +15,8 @@ _CLASSES: Final = ("Cells", "Chunk", "Slot", "SlotConsumer", "SlotReading")
 
 
 def prepare(spark: SparkSession, folder: Path) -> None:
-    """Adds the classes to the JVMs of the driver and the executors; once, before they are used.
-    Their archive is written to `folder`."""
+    """Adds the classes to the JVMs of the driver and the executors; call it once, before they are
+    used. Their archive is written to `folder`."""
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     classes = _compiled(spark.sparkContext._gateway, loader)

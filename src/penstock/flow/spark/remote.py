@@ -30,14 +30,14 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 _LISTS: Final = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles")
-"""Settings that are lists of files of the worker's machine."""
+"""Settings that are lists of files on the worker's machine."""
 
 _MASTER_WAIT_S: Final = 30.0
 _CONNECT_S: Final = 5.0
 
 
 def is_remote(master: str) -> bool:
-    """Whether executors are processes of their own, by `spark.master`."""
+    """Whether `spark.master` runs executors as separate processes."""
     return master != "local" and not master.startswith("local[")
 
 
@@ -63,8 +63,8 @@ def settings_for(
     """Spark's settings for a cluster, and the Python that its executors run. Executors also get the
     `roots` of `plugin.path`.
 
-    `settings` are the user's and win. Creates `folder`, in which the driver's JVM is to run, with
-    the files it needs. Raises StartupFailed when a standalone master does not answer in time.
+    `settings` are the user's and take precedence. Creates `folder`, where the JVM runs, with the
+    files it needs. Raises StartupFailed when a standalone master does not answer in time.
     """
     effective = {**_DEFAULTS, **settings}
     if master.startswith("spark://"):
@@ -95,14 +95,14 @@ def settings_for(
 
 
 def _reach(master: str) -> str:
-    """This machine's address towards the first master that answers."""
+    """The local address that reaches the first master that answers."""
     places: list[tuple[str, int]] = []
     for text in master.removeprefix("spark://").split(","):
         match = re.fullmatch(r"(.+):(\d+)", text.strip())
         if match is None:
             raise StartupFailed(
-                f"spark.master={master} is no address of a Spark standalone master; it is written "
-                "spark://host:port, or spark://host1:port1,host2:port2."
+                f"spark.master={master} is not an address of a Spark standalone master; it is "
+                "written spark://host:port, or spark://host1:port1,host2:port2."
             )
         places.append((match[1].strip("[]"), int(match[2])))
     deadline = time.monotonic() + _MASTER_WAIT_S
@@ -125,7 +125,7 @@ def _reach(master: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    """A file's absolute path, for the driver's JVM, which runs in a folder of its own."""
+    """A file's absolute path, for the driver's JVM, which runs in another folder."""
     path = path.strip()
     return path if not path or "://" in path or ":/" in path else os.path.abspath(path)
 

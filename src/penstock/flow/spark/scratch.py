@@ -1,8 +1,8 @@
 """The worker's folder for temporary files: in memory if the machine allows it.
 
 A killed worker leaves its folder behind. A lock that ends with the process protects each folder, so
-that the next worker of the same user can remove it, and never that of a live process: process ids
-say nothing where containers share the place.
+the next worker of the same user can remove it, but never that of a live process: process ids mean
+nothing where containers share the place.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def _place() -> Path:
 
 
 def _claimed(place: Path) -> Iterator[tuple[Path, int]]:
-    """A folder that nobody holds. It is private: who reaches its sockets could run code here."""
+    """An unlocked folder. It is private: anyone who reaches its sockets could run code here."""
     for number in range(_TRIES):
         folder = place / f"{_NAME}{os.getpid()}{f'-{number}' if number else ''}"
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
-            continue  # somebody else's
+            continue  # another user's
         lock = _lock(folder)
         if lock is None:
             continue  # a live process with our id, in another container, holds it

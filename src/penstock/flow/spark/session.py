@@ -71,7 +71,7 @@ _LOCAL: Final[Mapping[str, str]] = {
 }
 
 _SOCKETS: Final = "spark.python.unix.domain.socket"
-_LONGEST: Final = 61  # of their folder's name: Spark's limit, for a socket has no more than 104
+_LONGEST: Final = 61  # of their folder's name: Spark's limit, as a socket's is at most 104
 
 _LOGGING: Final = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 _SECRET: Final = re.compile("(?i)secret|password|token|access[.]?key|jaas")
@@ -118,7 +118,7 @@ class Session:
             self._settled.set()
 
     def abort(self) -> None:
-        """Ends all waiting for Spark: `get` raises SessionAborted if Spark has not started."""
+        """Unblocks waiting callers: `get` raises SessionAborted if Spark has not started."""
         self._aborted = True
         self._settled.set()
 
@@ -126,7 +126,7 @@ class Session:
         if not self._settled.wait(timeout_s):
             raise StartupFailed(f"Spark did not start within {timeout_s:.0f} s.")
         if self._spark is None and self._aborted:
-            raise SessionAborted("Spark is not started any more: the worker ends.")
+            raise SessionAborted("Spark was not started, because the worker is stopping.")
         if self._spark is None:
             raise StartupFailed(f"Spark did not start: {self._error}") from self._error
         return self._spark
@@ -206,7 +206,7 @@ def start(
             *([] if _OPTIONS in settings else _archive(java)),
         ]
     )
-    if folder is None:  # else Spark unpacks the executors' archives there, and these are large
+    if folder is None:  # otherwise Spark unpacks the executors' archives there, and these are large
         effective.setdefault("spark.local.dir", str(scratch.claim() / "spark"))
     effective.setdefault("spark.sql.warehouse.dir", str(scratch.claim() / "warehouse"))
     return _session(effective, folder)
@@ -248,7 +248,7 @@ def sockets(folder: Path) -> dict[str, str]:
 
 
 def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
-    """A session in a JVM of its own, which runs in `folder` when it is on a cluster."""
+    """A session in a separate JVM, which runs in `folder` when it is on a cluster."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -259,7 +259,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
     launch_conf = SparkConf(loadDefaults=False)
     launch_conf.setAll([(name, value) for name, value in settings.items() if name not in secret])
     try:
-        with no_pandas():  # PySpark imports it, if it is there, for its own tests
+        with no_pandas():  # PySpark imports it, if installed, for its own tests
             with _kept_from_others(secret):
                 options = {"cwd": folder}
                 gateway = launch_gateway(launch_conf, options)  # type: ignore[no-untyped-call]
@@ -268,7 +268,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
             context = kind(conf=conf, gateway=gateway)
             session = SparkSession.builder.getOrCreate()
             java.prepare(session, scratch.claim() / "java")
-    except Exception as error:  # py4j and PySpark raise what they like here
+    except Exception as error:  # py4j and PySpark raise many types here
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {error}"
         ) from error
@@ -279,8 +279,8 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
 
 @contextlib.contextmanager
 def _kept_from_others(secret: Mapping[str, str]) -> Iterator[None]:
-    """Passes secret settings to a JVM started meanwhile in a file: other users of this machine see
-    its command line, but not the file."""
+    """Passes secret settings in a file to a JVM started in the block: other users of this machine
+    see its command line, but not the file."""
     if not secret:
         yield
         return
@@ -288,7 +288,7 @@ def _kept_from_others(secret: Mapping[str, str]) -> Iterator[None]:
     with tempfile.NamedTemporaryFile(suffix=".properties") as file:  # for its owner only
         file.write(render_properties(dict(secret)))
         file.flush()
-        # Without the first, the file would take the place of conf/spark-defaults.conf.
+        # Without the first, the file would replace conf/spark-defaults.conf.
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             f"--load-spark-defaults --properties-file {shlex.quote(file.name)} "
             f"{before or 'pyspark-shell'}"

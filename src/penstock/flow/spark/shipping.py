@@ -1,10 +1,10 @@
-"""Our code on its way to executors that do not have it.
+"""Ships our code to executors, which do not have it.
 
 Penstock and the plugins installed beside it are packed into one archive of Python files. Every
 executor fetches it from the worker before its first task (`spark.files`) into the folder it runs
-in, and finds it there by a relative entry of its `PYTHONPATH`; so it is importable from the first
-moment of the Python daemon on, and comes before installed packages. Packages with compiled parts
-cannot be imported from an archive: they belong into the executors' own Python environment
+in, and finds it there through a relative entry of its `PYTHONPATH`; so the Python daemon can import
+it from the start, and it takes precedence over installed packages. Packages with compiled parts
+cannot be imported from an archive: they belong in the executors' own Python environment
 (`executor_env`).
 """
 
@@ -53,7 +53,7 @@ def pack(
     left_out: set[str] = set()
     for root in roots:
         more, compiled = _of_root(root)
-        files = {**more, **files}  # the first root that has a module counts, as on `sys.path`
+        files = {**more, **files}  # the first root with a module wins, as on `sys.path`
         left_out |= compiled
     for entry in plugins:
         if entry.module.partition(".")[0] == penstock.__name__:
@@ -73,7 +73,7 @@ def pack(
 
 
 def _of_root(root: str) -> tuple[Files, set[str]]:
-    """The files of a root, and the names of the packages that have compiled parts instead."""
+    """The files of a root, and the names of the packages that have compiled parts."""
     files = dict(plugin_path.files(root))
     compiled = {place.parts[0] for place in files if place.suffix in plugin_path.COMPILED}
     pure = {place: file for place, file in files.items() if place.parts[0] not in compiled}
@@ -96,7 +96,7 @@ def _of_distribution(dist: Distribution) -> Iterator[tuple[PurePosixPath, Path]]
         place = PurePosixPath(path.as_posix())
         described = place.parts[0].endswith(".dist-info")
         if ".." in place.parts or place.is_absolute() or place.suffix in {".pyc", ".pth"}:
-            continue  # scripts, and what is of use only where it was installed
+            continue  # scripts, and files useful only where they were installed
         if not described or place.name in _ABOUT:
             yield place, Path(str(dist.locate_file(path)))
 

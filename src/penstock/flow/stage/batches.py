@@ -35,7 +35,7 @@ class Originals:
             base += len(part.chunk.records)
 
     def together(self) -> Records | None:
-        """The records of all chunks; None without any."""
+        """The records of all chunks; None if there are none."""
         pieces = [
             replace(part.records, origins=[at + base for at in part.records.origins])
             if base
@@ -48,7 +48,7 @@ class Originals:
         return pieces[0] if len(pieces) == 1 else Records.together(*pieces)
 
     def chunk(self, origin: int) -> Chunk:
-        """The chunk of a record, which has its place in Kafka whatever transforms changed."""
+        """The chunk of a record, which has its place in Kafka regardless of transforms."""
         return self._parts[self._at(origin)].chunk
 
     def places(self, records: Records) -> Iterator[Place]:

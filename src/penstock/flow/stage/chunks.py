@@ -1,9 +1,9 @@
 """The frames that a slot's JVM sends its stage: events of consumers, and Kafka records in chunks.
 
-A row for every record costs Spark more than reading it, so a frame holds some thousand, as the
-buffers of Arrow's columns (decision 14). Numbers are little-endian. A chunk begins with six of 4
-bytes: kind, task, epoch of the partition's assignment, partition, type of its timestamps, count;
-then the length of every section; then the sections, aligned to 8 bytes.
+A row per record would cost Spark more than reading the record, so a frame holds thousands, as the
+buffers of Arrow's columns (decision 14). Numbers are little-endian. A chunk begins with six 4-byte
+numbers: kind, task, epoch of the partition's assignment, partition, timestamp type, count; then the
+length of every section; then the sections, aligned to 8 bytes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def event(frame: pa.Buffer) -> dict[str, Any]:
 
 
 def chunk(frame: pa.Buffer) -> Chunk:
-    """The records of a frame; their bytes stay where they are."""
+    """The records of a frame; their bytes are not copied."""
     _, _, epoch, partition, timestamp_type, count, *lengths = _HEAD.unpack_from(frame)
     sections: list[pa.Buffer] = []
     at = _HEAD_BYTES

@@ -13,7 +13,7 @@ HELD_BYTES: Final = 4 << 20
 """The approximate limit, in bytes, of records that a task has read and not written; one poll of its
 consumer may exceed it."""
 
-_RELEASE_S: Final = 5.0  # how long a revocation waits for a write that is under way
+_RELEASE_S: Final = 5.0  # how long a revocation waits for a write in progress
 _COMMIT_MS: Final = 5_000
 
 
@@ -25,7 +25,7 @@ class Consumer:
         self._task = task
         self._is_cut = is_cut
         self.undone = 0
-        """Bytes that the task is done with and has not reported to the consumer."""
+        """Bytes that the task has processed but not reported to the consumer."""
 
     def open(self, plan: SinkPlan) -> None:
         self._tell(
@@ -45,7 +45,7 @@ class Consumer:
         self._tell("seek", id=ticket, partitions=list(partitions))
 
     def released(self, ticket: int, offsets: Mapping[TopicPartition, int]) -> None:
-        """Revoked partitions are finished; these offsets of them are to be committed."""
+        """Reports that revoked partitions are finished, with their offsets to commit."""
         self._tell("released", id=ticket, offsets=_rows(offsets), ms=_COMMIT_MS if ticket else 0)
 
     def commit(

@@ -36,18 +36,18 @@ _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
 class TaskFailed(PenstockError):
-    """A task cannot go on; its status shows the message."""
+    """A task cannot continue; its status shows the message."""
 
     code = "task.failed"
 
 
 class ConsumerFailed(PenstockError):
-    """The task's consumer cannot go on."""
+    """The task's consumer cannot continue."""
 
     code = "task.consumer_failed"
 
     def __init__(self, trace: str) -> None:
-        """`trace` is Java's."""
+        """`trace` is a Java stack trace."""
         super().__init__(f"The task's consumer failed: {trace}")
 
 
@@ -57,7 +57,7 @@ class ToleranceExceeded(TaskFailed):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A failed record as its dead letter holds it."""
+    """A failed record, as its dead letter stores it."""
 
     topic: str
     partition: int | None
@@ -76,12 +76,12 @@ class Original(Protocol):
 
 
 class Failures:
-    """Reports the failures of one task in one Python worker, and decides whether it may go on."""
+    """Reports the failures of one task in one Python worker; decides whether it may continue."""
 
     def __init__(self, task: TaskId, tolerance: Tolerance) -> None:
         self._task = task
         self._tolerance = tolerance
-        self._producer: Producer | None = None  # made with the first dead letter
+        self._producer: Producer | None = None  # created with the first dead letter
         self._lost_letters = 0
 
     def report(self, failures: Sequence[Failure], original: Original) -> None:
@@ -258,7 +258,7 @@ def _as_bytes(headers: Any) -> list[tuple[str, bytes | None]]:
 
 
 def refused(message: Message) -> Letter:
-    """A record that Kafka did not take."""
+    """A record that Kafka refused."""
     topic = message.topic() or ""
     return Letter(
         topic=topic,
@@ -307,5 +307,5 @@ def ensure_topic(plan: DeadLetters) -> None:
 
 
 def produce_failure(class_name: str, cause: Exception) -> Failure:
-    """The failure of a record that Kafka did not take."""
+    """The failure of a record that Kafka did not accept."""
     return Failure(0, Stage.KAFKA_PRODUCE, class_name, cause)

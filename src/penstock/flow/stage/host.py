@@ -114,7 +114,7 @@ class Host:
             self._leave_nobody()
 
     def send(self, news: Sequence[News]) -> None:
-        """Sends to the worker; ignored when it is gone, for this slot then ends, too."""
+        """Sends to the worker; ignored when it is gone, as this slot then ends, too."""
         with contextlib.suppress(OSError):
             self._worker.send(news)
 
@@ -150,7 +150,7 @@ class Host:
                 for order in self._worker.receive():
                     self._obey(order)
         except (EOFError, OSError):
-            self._cut_all()  # the worker has ended the slot, or is gone: its tasks are others' now
+            self._cut_all()  # the worker has ended the slot, or is gone: others own its tasks now
         finally:
             self._reader.tell({"do": "end", "task": -1})
             self._reader.close()
@@ -177,7 +177,7 @@ class Host:
             case Stop(id, grace_s):
                 hosted = self._tasks.get(id)
                 if hosted is None:
-                    self.send([Stopped(id, in_time=True)])  # it has failed just now
+                    self.send([Stopped(id, in_time=True)])  # it has just failed
                 else:
                     hosted.stop(grace_s)
             case Stored(id) | PartsRead(id):
@@ -240,7 +240,7 @@ class Host:
 
     def _leave_nobody(self) -> None:
         """Tasks stop before their slot ends. If a thread still runs, ends the process: the thread
-        would run on in the next slot for which Spark uses this process."""
+        would keep running in the next slot that Spark puts on this process."""
         self._cut_all()
         deadline = time.monotonic() + 1
         for task in self._cut:
@@ -258,7 +258,7 @@ def _task_of(host: Host, id: int, plan: FlowPlan) -> Hosted:
 
 
 class _ReaderLink:
-    """The connection to the JVM's consumers; commands sent before it is open wait."""
+    """The connection to the JVM's consumers; earlier commands wait until it is open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """A connector task on a slot: one thread, which runs the connector's code and may block.
 
 All visible effects of a task go through `Hosted`: once it is cancelled, because it did not stop in
-time, nothing of it reaches Kafka or the worker any more, whenever its thread returns.
+time, nothing of it reaches Kafka or the worker any more, even if its thread still runs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Hosted(ABC):
         return self.stopping and not self._over and now >= self._deadline
 
     def cut(self) -> None:
-        """Cuts the task off: for everybody else it has stopped, whatever its thread does."""
+        """Cuts the task off: to all others it has stopped, even if its thread still runs."""
         with self.turn:
             if self._over:
                 return
@@ -149,7 +149,7 @@ class Hosted(ABC):
 
     @abstractmethod
     def work(self) -> None:
-        """Runs the task until it is stopping; raises if it cannot go on."""
+        """Runs the task until it is stopping; raises if it cannot continue."""
 
     @abstractmethod
     def finish(self, *, failed: bool) -> None:
@@ -157,7 +157,7 @@ class Hosted(ABC):
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Counts the time meanwhile as the task's own work."""
+        """Counts the time in the block as the task's own work."""
         if self._busy_since is not None:
             yield  # nested
             return
@@ -170,7 +170,7 @@ class Hosted(ABC):
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Connector code runs meanwhile, but may only wait: counts just its processor time."""
+        """Connector code runs in the block, but may only wait: counts just its CPU time."""
         began = time.thread_time()
         self._in_call = True
         try:
@@ -186,12 +186,12 @@ class Hosted(ABC):
             yield self._counts
 
     def wait(self, seconds: float) -> bool:
-        """Waits; True early when the task is to stop."""
+        """Waits; True, early, when the task must stop."""
         with self.turn:
             return self.turn.wait_for(lambda: self.stopping, seconds)
 
     def wait_to_try_again(self, seconds: float) -> None:
-        """Waits; raises Interrupted when the task is to stop."""
+        """Waits; raises Interrupted when the task must stop."""
         if self.wait(seconds):
             raise Interrupted
 
@@ -201,7 +201,7 @@ class Hosted(ABC):
             self._host.send([news])
 
     def time_left(self) -> float:
-        """Until a task that is stopping is cancelled, in seconds."""
+        """Seconds until a stopping task is cancelled."""
         return max(0.0, self._deadline - time.monotonic()) if self.stopping else _AT_LEISURE_S
 
     def _run(self) -> None:

@@ -1,6 +1,6 @@
 """The interceptors of a task's client, called one after the other.
 
-A failing interceptor only costs a line of the log, at most one a minute.
+A failing interceptor only logs a warning, at most one a minute.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOG_EVERY_S: Final = 60.0
 
 
 class Interceptors:
-    """The interceptors of one client. False without any."""
+    """The interceptors of one client. False if there are none."""
 
     def __init__(
         self,

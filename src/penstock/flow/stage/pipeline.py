@@ -1,9 +1,8 @@
 """Runs batches through converters and transforms, and collects records that fail.
 
-Everything between Kafka and a connector is a list of steps over `Records`: for a sink from the
-bytes that were consumed to Connect records, for a source from Connect records to the bytes to
-produce. A record that fails in a step skips the later ones; it is a `Failure`, and the others go
-on without it.
+Everything between Kafka and a connector is a list of steps over `Records`: for a sink from consumed
+bytes to Connect records, for a source from Connect records to the bytes to produce. A record that
+fails in a step skips the later ones; it is a `Failure`, and the others continue without it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _FIRST_DELAY_S: Final = 0.3
 
 
 class Stage(Enum):
-    """Where a record failed; names as Kafka Connect writes them into dead letter headers."""
+    """Where a record failed; the names that Kafka Connect writes to dead letter headers."""
 
     TASK_PUT = "TASK_PUT"
     TRANSFORMATION = "TRANSFORMATION"
@@ -43,7 +42,7 @@ Apply = Callable[[Records, Failed], Records]
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a batch's processing. `apply` returns its input rows, in order, without those it
-    drops; the value it returns for a row in `failed` does not matter."""
+    drops; the value it returns for a row in `failed` is ignored."""
 
     stage: Stage
     class_name: str
@@ -61,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a record could not go on; `origin` is its place in the batch that was read."""
+    """Why a record failed; `origin` is its place in the batch that was read."""
 
     origin: int
     stage: Stage
@@ -75,8 +74,8 @@ def retriable(error: Exception) -> bool:
 
 
 class Backoff:
-    """The waits between attempts (KIP-298): 300 ms, doubled each time, and once that would be
-    longer than the longest allowed, a random part of it. `wait` is for tests."""
+    """The waits between attempts (KIP-298): 300 ms, doubled each time, and beyond the maximum a
+    random part of the maximum. `wait` is for tests."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class Backoff:
         self._next_s = _FIRST_DELAY_S
 
     def again(self) -> bool:
-        """Waits until the next attempt; False, at once, when there is to be none."""
+        """Waits until the next attempt; returns False at once if there is none."""
         remaining_s = self._end - self._clock()
         if remaining_s <= 0:
             return False
@@ -121,7 +120,7 @@ class Pipeline:
         return retries
 
     def close(self) -> None:
-        """Closes all converters and transforms, whatever one of them raises."""
+        """Closes all converters and transforms, even if one of them raises."""
         for step in self.steps:
             with contextlib.suppress(Exception):
                 step.close()
@@ -130,7 +129,7 @@ class Pipeline:
         """The records that passed all steps, and the failures; a record in neither was dropped by a
         transform."""
         failures: list[Failure] = []
-        tap = self.tap  # another thread may set another one meanwhile
+        tap = self.tap  # another thread may replace it meanwhile
         watch = None if tap is None else tap.begin(records)
         for step in self.steps:
             if not len(records):
@@ -282,7 +281,7 @@ def _transform(plan: TransformPlan, transform: Transform) -> Step:
 
 
 def _guarded(transform: Transform, predicate: Predicate, negate: bool) -> Apply:
-    """A transform that applies to records for which the predicate holds, or does not."""
+    """Applies a transform to the records for which the predicate holds, or does not."""
 
     def apply(records: Records, failed: Failed) -> Records:
         hits = predicate.test(records, failed)
@@ -304,14 +303,14 @@ ConvertHeaders = Callable[[Sequence[str], list[Header], Failed], Iterable[Header
 
 
 def _headers(convert: ConvertHeaders) -> Apply:
-    """Converts all headers together, and one that neighbours for the same topic share only once; a
+    """Converts all headers together; a header shared by neighbours for the same topic, only once. A
     record fails if one of its headers does."""
 
     def apply(records: Records, failed: Failed) -> Records:
         if not any(records.headers):
             return records
         topics: list[str] = []
-        flat: list[Header] = []  # holds them, so that no id is used again
+        flat: list[Header] = []  # keeps them alive, so that no id is reused
         rows: list[list[int]] = []  # the places in `flat` of a record's headers
         places_by_id: dict[int, int] = {}
         last: str | None = None

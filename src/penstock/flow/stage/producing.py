@@ -39,7 +39,7 @@ class Producing(Hosted):
         )
         self._failures = Failures(plan.task, plan.tolerance)
         self._woken = False
-        self._unsettled = 0  # records that were sent, and that Kafka is not known to have
+        self._unsettled = 0  # records that were sent, but may not be in Kafka yet
 
     def watch(self, tap: Tap) -> None:
         """Shows the next records to `tap`."""
@@ -65,12 +65,12 @@ class Producing(Hosted):
         self._reader = connector.open(self._plan.config, context)
 
     def on_cut(self) -> None:
-        """Nothing of it is sent, stored or committed any more: `say`, `_check_still_ours`."""
+        """It sends, stores and commits nothing any more: `say`, `_check_still_ours`."""
         if hasattr(self, "_sending"):
             self._sending.drop()
 
     def _check_still_ours(self) -> None:
-        """Raises Interrupted when the task is cancelled: its records are somebody else's now."""
+        """Raises Interrupted when the task is cancelled: another task owns its records now."""
         if self.cut_off:
             raise Interrupted
 
@@ -111,7 +111,7 @@ class Producing(Hosted):
         self._unsettled += len(converted)
 
     def _before_sending(self, records: Records) -> None:
-        """Called with what is about to be sent."""
+        """Called with the records about to be sent."""
 
     def _flush(self) -> None:
         """Waits until Kafka has the sent records."""
@@ -144,7 +144,7 @@ class Producing(Hosted):
 
 
 class PartTask(Producing):
-    """Reads one part of a poll, on whichever slot there is room."""
+    """Reads one part of a poll, on any slot with room."""
 
     def __init__(self, host: HostPort, id: int, plan: SourcePlan, part: str) -> None:
         super().__init__(host, id, plan)
@@ -163,7 +163,7 @@ class PartTask(Producing):
 
 
 def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:
-    """Reports records that Kafka did not take. Raises TaskFailed if that is not tolerated."""
+    """Reports records that Kafka refused. Raises TaskFailed if that is not tolerated."""
     if refused and not plan.tolerance.tolerate_all and plan.tolerance.dead_letters is None:
         message, error = refused[0]
         raise TaskFailed(
@@ -200,7 +200,7 @@ class PartContext:
         self._hosted.wake()
 
     def request_commit(self) -> None:
-        """The offsets of a part are its task's."""
+        """Does nothing: the task commits the offsets of its parts."""
 
     def stored_offset(self, partition: Mapping[str, Primitive]) -> Mapping[str, Primitive] | None:
         return None

@@ -1,7 +1,7 @@
 """Seeks that a sink's writer has requested, until its consumer has arrived.
 
-From the moment a task obeys a request, no record of the partition that was read before is written:
-its epoch is `SEEKING`, which no chunk has, until the consumer has moved and reports the next one.
+From the moment a task obeys a request, it writes no record of the partition that was read before:
+the epoch is `SEEKING`, which no chunk has, until the consumer has moved and reports the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from penstock.ids import TopicPartition
 
 SEEKING: Final = -1
-"""The epoch of a partition whose consumer is on its way elsewhere."""
+"""The epoch of a partition whose consumer has not reached the requested offset."""
 
 
 class Seeks:
@@ -21,7 +21,7 @@ class Seeks:
     def __init__(self) -> None:
         self._requested: dict[TopicPartition, int] = {}
         self._assignments: dict[TopicPartition, int] = {}  # the epochs that they began with
-        self._tickets: dict[TopicPartition, int] = {}  # of the last request that is under way
+        self._tickets: dict[TopicPartition, int] = {}  # of the last request in progress
         self._last = 0
 
     @property
@@ -43,7 +43,7 @@ class Seeks:
         self._tickets.pop(at, None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assignments are over."""
+        """Assignments have ended."""
         for at in partitions:
             self._requested.pop(at, None)
             self._assignments.pop(at, None)

@@ -27,7 +27,7 @@ Refused = tuple[Message, KafkaError]
 
 
 class Sending:
-    """A producer whose records are converted already: keys, values and headers are bytes."""
+    """A producer of converted records: keys, values and headers are bytes."""
 
     def __init__(self, plan: SourcePlan, check: Callable[[], None] = lambda: None) -> None:
         """`check` is called while waiting for Kafka, and ends the wait by raising."""
@@ -71,7 +71,7 @@ class Sending:
 
     def _introduce(self, topic: str) -> None:
         """Makes a new producer get its id at once. librdkafka requests one when it gets the
-        cluster's metadata. The first time it mostly has no connection for that, as it is changing
+        cluster's metadata. The first time it usually has no connection for that, as it is switching
         from the bootstrap address to the broker's, and would retry after half a second; the second
         time it has one."""
         self._introduced = True
@@ -82,7 +82,7 @@ class Sending:
     def flush(self) -> list[Refused]:
         """Waits until everything queued is acknowledged or refused, however long Kafka is
         unavailable; returns the refused records. Raises TaskFailed when the producer itself cannot
-        go on."""
+        continue."""
         while self.producer.flush(_FLUSH_S):
             self._check()
             self._raise_if_broken()

@@ -66,7 +66,7 @@ class SinkTask(Hosted):
         self._committed: dict[TopicPartition, int] = {}
         self._barrier: dict[TopicPartition, int] = {}  # offsets past it are not committed
         self._seeks = Seeks()
-        self._moves = 0  # how often partitions came, went, or are read from elsewhere
+        self._moves = 0  # how often partitions were assigned, revoked or sought
         self._commits: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
         self._consumer = Consumer(host, id, lambda: self.cut_off)
         self._tickets = 0
@@ -202,7 +202,7 @@ class SinkTask(Hosted):
                 self.turn.wait(remaining_s)
 
     def _handle_events(self) -> bool:
-        """Handles the consumer's events; False without any."""
+        """Handles the consumer's events; False if there are none."""
         with self.turn:
             events, self._events = self._events, deque()
         for event in events:
@@ -299,7 +299,7 @@ class SinkTask(Hosted):
         self._pending = [part for part in self._pending if part.chunk.partition not in partitions]
 
     def _write_next(self) -> None:
-        """Takes the next chunk, and writes if the batch is full or its linger time is over."""
+        """Takes the next chunk, and writes if the batch is full or its linger time has passed."""
         with self.turn:
             frame = self._frames.popleft() if self._frames else None
         batching = self._writer.batching
@@ -327,7 +327,7 @@ class SinkTask(Hosted):
     def _convert(self, frame: pa.Buffer) -> None:
         received = chunk(frame)
         if not self._is_ours(received):
-            self._consumer.done(len(frame))  # of an assignment that is over
+            self._consumer.done(len(frame))  # of an assignment that has ended
             return
         original = failures.consumed(received.records, received.timestamp_type)
         records, failed = self.interceptors.receive(self._pipeline, received.records)
@@ -382,7 +382,7 @@ class SinkTask(Hosted):
                 self._positions[partition] = position
 
     def _put(self, records: Records, originals: Originals) -> None:
-        """Passes records to the writer, and retries while its errors are retriable; without records
+        """Passes records to the writer, and retries while its errors are retriable; drops records
         whose partitions are revoked or sought meanwhile."""
         delay_max = min(self._plan.tolerance.retry_delay_max_ms, _PUT_DELAY_MAX_MS)
         backoff = Backoff(-1, delay_max, self._wait_for_event)
@@ -448,8 +448,8 @@ class SinkTask(Hosted):
                 counts.lost += lost
 
     def _commit(self) -> bool:
-        """Commits what is written, unless a commit is under way; False if it is to be retried soon.
-        If the partition moves meanwhile, its new owner reads the records again."""
+        """Commits what is written, unless a commit is in progress; False if it should be retried
+        soon. If the partition moves meanwhile, its new owner reads the records again."""
         if not self._reached or self._commits:
             return not self._commits
         with self.busy():
@@ -477,8 +477,8 @@ class SinkTask(Hosted):
         return True
 
     def _allowed(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The offsets that the writer and reported records allow to commit. Never less than is
-        committed already: a record reported after its commit does not undo the commit."""
+        """The offsets that may be committed, given the writer and reported records. Never below the
+        committed ones: a record reported after its commit does not undo the commit."""
         if not reached:
             return {}
         offered = self._writer.pre_commit(dict(reached))
@@ -531,7 +531,7 @@ class SinkTask(Hosted):
             if self._left_behind is not None and self._plan.group_admin is not None:
                 group = self._plan.consumer["group.id"]
                 remove_member(self._plan.group_admin, group, self._left_behind)
-        with suppress(Exception):  # errors of a pipeline that is being closed help nobody
+        with suppress(Exception):  # errors of closing a pipeline help nobody
             if hasattr(self, "_pipeline"):
                 self._pipeline.close()
         if hasattr(self, "_writer"):
@@ -554,7 +554,7 @@ class SinkTask(Hosted):
                 self._writer.revoked(owned, lost=False)
             allowed = self._allowed(self._reached)
         self._failures_flushed()
-        self._await_commits(until)  # one may be under way
+        self._await_commits(until)  # one may be in progress
         while allowed and time.monotonic() < until:
             ticket = self._ticket(allowed)
             left_ms = int(max(1.0, (until - time.monotonic()) * 1000))
@@ -576,5 +576,5 @@ class SinkTask(Hosted):
                 match event["event"]:
                     case "committed":
                         self._on_committed(event["id"], event.get("error"))
-                    case "revoked":  # what is written of them is about to be committed
+                    case "revoked":  # what was written is about to be committed
                         self._consumer.released(0, {})

@@ -1,10 +1,10 @@
 """A source task on a slot: polls its reader, converts and produces, and requests the storing of
 offsets.
 
-At least once, the worker stores the offsets of acknowledged records: it has one offset store for
-all its tasks, and knows whether a task is still its own. Exactly once, one transactional producer,
-created when the task is placed and never again, sends records and offsets in one transaction
-(KIP-618): a producer that the task's next owner has fenced is not replaced.
+For at least once, the worker stores the offsets of acknowledged records: it has one offset store
+for all its tasks, and knows whether a task is still its own. For exactly once, one transactional
+producer, created when the task is placed and never again, sends records and offsets in one
+transaction (KIP-618): a producer that the task's next owner has fenced is not replaced.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ POLL_BYTES: Final = 1 << 20
 """The approximate size of a poll: small enough to stop soon."""
 
 MOST_POLLS: Final = 32
-"""The most polls that go into one transaction, and are flushed together: waiting for Kafka costs as
-much as sending a megabyte."""
+"""The maximum number of polls in one transaction or flush: waiting for Kafka costs as much as
+sending a megabyte."""
 
 _MOST_S: Final = 1.0  # the longest that records are read without storing their offsets
 _WAIT_MS: Final = 500
@@ -141,9 +141,7 @@ class SourceTask(Producing):
         while not self.stopping:
             self._take_answers()
             if self._storing and time.monotonic() - self._asked_at > _PATIENCE_S:
-                self._await_answers(
-                    _PATIENCE_S
-                )  # the worker, or Kafka, is unreachable: the task may be others'
+                self._await_answers(_PATIENCE_S)  # unreachable: another worker may own the task
             elif not self._step():
                 self._await_answers(
                     self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0)
@@ -207,7 +205,7 @@ class SourceTask(Producing):
         if boundary is Boundary.CONNECTOR:
             return polled is not None and polled.transaction is Transaction.COMPLETE
         if transactions is not None and self._sent_is_open:
-            # Its offsets come with a later poll, in the same transaction; if they ever do.
+            # Its offsets come with a later poll, in the same transaction, if ever.
             return polled is None and not self._has_offsets
         if self._polls >= MOST_POLLS or self._commit_wanted:
             return True
@@ -237,8 +235,8 @@ class SourceTask(Producing):
         self._sent_is_open = not polled.offsets and (len(polled.records) > 0 or was_open)
 
     def _read_parts(self, parts: Sequence[str]) -> None:
-        """Reads parts in parallel; with exactly once one after the other, for one producer sends
-        all of them in one transaction."""
+        """Reads parts in parallel; with exactly once one after the other, as one producer sends all
+        of them in one transaction."""
         if self._plan.transactions is not None or len(parts) == 1:
             for part in parts:
                 self._send_part(part)
@@ -345,7 +343,7 @@ class SourceTask(Producing):
         return encode_offset(record, self._keys.get(partition_key(source_offset.partition)))
 
     def _forget(self, offsets: Offsets) -> None:
-        """Forgets offsets in the worker's own topic, from which they would come back."""
+        """Forgets offsets in the worker's own topic; otherwise they would reappear from there."""
         self._tickets += 1
         ticket = self._tickets
         self.say(Store(self.id, ticket, offsets, forget_only=True))
@@ -376,7 +374,7 @@ class SourceTask(Producing):
         self._unsettled = 0
         try:
             self._sending.abort(_ABORT_S)
-        except (KafkaException, SystemError, AttributeError) as error:  # or there is none any more
+        except (KafkaException, SystemError, AttributeError) as error:  # or it no longer exists
             log.info("failed to abort the transaction: %s", error)
 
     def finish(self, *, failed: bool) -> None:
@@ -414,7 +412,7 @@ class SourceTask(Producing):
 
 
 def cannot(plan: SourcePlan, action: str, error: BaseException) -> TaskFailed:
-    """Why an exactly-once task cannot go on."""
+    """Why an exactly-once task cannot continue."""
     return TaskFailed(
         f"The task {plan.task} was unable to {action} before its producer transaction expired or "
         "another one took its place. It may be necessary to reconfigure this connector "

@@ -38,7 +38,7 @@ KINDS: Final = (
     ("compatible", True),
     ("default", True),
 )
-"""Protocol, and whether tasks deliver exactly once: seeds take them in turn."""
+"""Protocol, and whether tasks deliver exactly once: seeds take turns."""
 
 
 def kind_of(
@@ -122,7 +122,7 @@ class Chaos:
             self.sim.stop(name)
 
     def _bounce(self) -> None:
-        """A worker dies and soon starts again; the group may still have its former membership."""
+        """A worker dies and soon restarts; the group may still have its former membership."""
         if (name := self._any_worker()) is not None:
             self.sim.crash(name)
             self.sim.advance(self.sim.random.randint(0, 8_000))
@@ -136,7 +136,7 @@ class Chaos:
         self.sim.compact(self.sim.random.choice((0.5, 0.9, 1.0)))
 
     def _change_extra_tasks(self) -> None:
-        """The system that a connector reads from has another number of parts now."""
+        """The number of parts of a connector's source system changes."""
         self.sim.extra_tasks[self._any_connector()] = self.sim.random.randint(0, 2)
 
     def _burst(self) -> None:

@@ -19,12 +19,12 @@ def planned(properties: RawProps, extra_tasks: int = 0) -> tuple[RawProps, ...]:
 
 
 def replan_ms(properties: RawProps) -> int | None:
-    """How often the simulated connector plans its tasks again: one in three does."""
+    """How often the simulated connector replans its tasks; one in three does."""
     return 15_000 if (properties["name"] or "").endswith(("3", "6", "9")) else None
 
 
 def restarts(properties: RawProps) -> RestartPolicy:
-    """Restarts of the simulated connector: three in a minute, for every second connector."""
+    """Restarts of the simulated connector: three a minute, for every second connector."""
     if not (properties.get("name") or "").endswith(("2", "4", "6", "8")):
         return NO_RESTARTS
     return RestartPolicy(Causes.RETRIABLE, 3, backoff_ms=1_000, window_ms=60_000)

@@ -20,7 +20,7 @@ class Link(Protocol):
     """The coordinator's side of a member's connection."""
 
     def unknown_member(self) -> None:
-        """UNKNOWN_MEMBER_ID: the group does not have this member, or no longer."""
+        """UNKNOWN_MEMBER_ID: this member is not, or no longer, in the group."""
 
     def round_is_over(self) -> None:
         """The rebalance of the request was superseded: rejoin."""
@@ -28,7 +28,7 @@ class Link(Protocol):
     def joined(
         self, member: str, generation: int, leader: str, members: Mapping[str, bytes]
     ) -> None:
-        """JoinGroup is complete; `members` maps them to their metadata, for the leader only."""
+        """JoinGroup is complete; `members` maps ids to metadata, for the leader only."""
 
     def synced(self, generation: int, data: bytes) -> None:
         """SyncGroup is complete; the member's assignment."""

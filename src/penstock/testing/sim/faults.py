@@ -12,11 +12,11 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Probabilities of what goes wrong around the herders."""
+    """Probabilities of faults around the herders."""
 
     append_fails: float = 0.0
     append_unanswered: float = 0.0  # stored, but not acknowledged
-    append_is_late: float = 0.0  # stored in the end, perhaps when nobody waits any more
+    append_is_late: float = 0.0  # stored eventually, perhaps when nobody still waits
     start_fails: float = 0.0
     plan_fails: float = 0.0
     read_is_slow: float = 0.0

@@ -36,7 +36,7 @@ class Member(Process, Protocol):
 
 
 class GroupClient:
-    """Keeps one worker in the group; what the group decides becomes an event of the worker."""
+    """Keeps one worker in the group; the group's decisions become events of the worker."""
 
     def __init__(self, network: Network, worker: Member) -> None:
         self.member = ""
@@ -68,7 +68,7 @@ class GroupClient:
             self._network.coordinator.leave(self.member, self._network.now)
 
     def refuse(self, attempt: object) -> None:
-        """Tries to join again: the worker has no assignment for this attempt."""
+        """Rejoins: the worker has no assignment for this attempt."""
         if attempt == self._attempt:
             self._try_again()
 
@@ -126,8 +126,8 @@ class GroupClient:
         )
 
     def _delay(self) -> int | None:
-        """How long a message takes; None when it is lost. With every second lost message the
-        connection breaks, which the client notices."""
+        """How long a message takes; None if it is lost. Every second loss breaks the connection,
+        which the client notices."""
         random, faults = self._network.random, self._network.faults
         if random.random() < faults.message_is_lost:
             if random.random() < 0.5:
@@ -197,7 +197,7 @@ class GroupClient:
         self._try_again()
 
     def on_expelled(self, member: str) -> None:
-        if self.member in ("", member):  # else the worker never learned of that membership
+        if self.member in ("", member):  # if not, the worker never knew that membership
             self._worker.on_expelled()
 
     def lose_coordinator(self) -> None:

@@ -25,7 +25,7 @@ class Cluster(Protocol):
 
     @property
     def requests(self) -> Sequence[Request]:
-        """Those that have no result."""
+        """Those without a result."""
 
     @property
     def configs(self) -> ConfigTopic: ...
@@ -34,7 +34,7 @@ class Cluster(Protocol):
     def statuses(self) -> StatusTopic: ...
 
     def planned(self, connector: str) -> tuple[RawProps, ...]:
-        """The tasks the connector plans at this moment; none when it is not configured."""
+        """The tasks the connector plans at this moment; none if it is not configured."""
 
 
 def unrest(cluster: Cluster) -> list[str]:
@@ -63,7 +63,7 @@ def _imbalances(cluster: Cluster) -> list[str]:
         "connectors": [len(work.connectors) for work in assigned],
         "tasks": [len(work.tasks) for work in assigned],
     }
-    if cluster.protocol == "default":  # which deals both in one round over the members
+    if cluster.protocol == "default":  # which assigns both in one round over the members
         loads = {"connectors and tasks": [len(work) for work in assigned]}
     return [
         f"{items} are not balanced: {counts}"
@@ -73,8 +73,8 @@ def _imbalances(cluster: Cluster) -> list[str]:
 
 
 def _disagreements(cluster: Cluster) -> list[str]:
-    """Statuses that a worker sees differently, or would if it started now; Broken if a worker sees
-    another configuration."""
+    """Statuses that a worker sees differently, or would if it started now. Raises Broken if its
+    configuration differs."""
     for worker in cluster.workers.values():
         worker.check_config(worker.state.cluster, full=True)
     views = [(worker.name, worker.state.statuses) for worker in cluster.workers.values()]
@@ -177,7 +177,7 @@ def ghosts(cluster: Cluster) -> list[str]:
 
 
 def _different(true: StatusState, seen: StatusState) -> list[tuple[object, object, object]]:
-    """The connectors and tasks whose statuses differ, with both of them."""
+    """The connectors and tasks whose statuses differ, with both statuses."""
     tasks = {
         TaskId(connector, number)
         for rows in (true.tasks, seen.tasks)

@@ -67,7 +67,7 @@ class Producers:
             return
         late = random.random() < faults.append_is_late
         if late or self._configs_until > brokers.now:
-            # A producer's records stay in order: those behind a late one wait with it.
+            # A producer's records stay in order: those behind a late one wait, too.
             delay = random.randint(500, 45_000) if late else 0
             self._configs_until = max(self._configs_until, brokers.now + delay) + 1
             in_buffer = random.random() < 0.5  # of the worker's process, or of Kafka's

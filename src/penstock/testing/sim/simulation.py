@@ -148,7 +148,7 @@ class Sim:
             topic.compact(int(len(topic) * share), forget)
 
     def fail_task(self, name: str, task: TaskId) -> None:
-        """A running task ends by itself."""
+        """A running task fails."""
         worker = self.workers[name]
         live = worker.live.get(task)
         if live is not None and live.phase == "running":
@@ -219,7 +219,7 @@ class Sim:
         self.at(delay, partial(self._deliver, request, name))
 
     def _lose(self, request: Request, error: str) -> None:
-        """The sender stops waiting; the request may be served all the same."""
+        """The sender stops waiting; the request may still be served."""
         if request.result is None and not request.lost:
             request.lost = True
             self._suspect(request)
@@ -286,7 +286,7 @@ class Sim:
         return self.statuses.shown()
 
     def planned(self, connector: str) -> tuple[RawProps, ...]:
-        """The tasks the connector plans at this moment; none when it is not configured."""
+        """The tasks the connector plans at this moment; none if it is not configured."""
         properties = self.cluster().config(connector)
         if properties is None:
             return ()

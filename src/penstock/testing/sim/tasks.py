@@ -13,7 +13,7 @@ LEADER: Final = "leader"  # the transactional id of leaders
 
 @dataclass(slots=True)
 class Live:
-    """A task as it really is on a worker, whatever its herder thinks."""
+    """A task's actual state on a worker, whatever its herder thinks."""
 
     run: int
     phase: str  # starting, running, dying, stopping
@@ -37,7 +37,7 @@ class Transactions:
     """The newest task set that has begun, by connector."""
 
     def init_producer(self, name: str) -> int:
-        """`initTransactions`: fences the earlier producer with the id; the new epoch."""
+        """`initTransactions`: fences the id's earlier producer; returns the new epoch."""
         self.epochs[name] = self.epochs.get(name, 0) + 1
         return self.epochs[name]
 
@@ -49,7 +49,7 @@ class Transactions:
         self._newest_begun[task.connector] = max(newest, live.task_set)
 
     def commit(self, task: TaskId, live: Live) -> bool:
-        """Whether a transaction of this task goes through; Broken if it must not."""
+        """Whether this task's transaction succeeds; raises Broken if it must not."""
         if live.epoch != self.epochs[str(task)]:
             self.fenced += 1
             return False

@@ -1,7 +1,7 @@
 """The simulated internal topics: compacted, read from any offset, with gaps.
 
-A topic also remembers every record ever written to it. `ConfigTopic.truth` derives from them the
-state of the cluster at each offset, as a reader sees it that has missed nothing.
+A topic also remembers every record ever written to it. `ConfigTopic.truth` derives the cluster's
+state at each offset from them, as seen by a reader that has missed nothing.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Topic:
         return len(self.rows)
 
     def append(self, rows: list[Row]) -> int:
-        """Stores the rows; the offset of the last one."""
+        """Stores rows; returns the last one's offset."""
         self.rows += rows
         return len(self.rows) - 1
 
     def read(self, start: int, end: int) -> list[tuple[int, bytes | None, bytes | None]]:
-        """The records from `start` to before `end`: offset, key, value."""
+        """The records at offsets `start:end`: offset, key, value."""
         rows = enumerate(self.rows[start:end], start)
         return [(at, *row) for at, row in rows if row is not None]
 
     def is_whole(self, start: int, end: int) -> bool:
-        """Whether no record from `start` to before `end` has been compacted away so far."""
+        """Whether no record at offsets `start:end` has been compacted away so far."""
         return bisect_left(self._gone, start) == bisect_left(self._gone, end)
 
     def compact(self, until: int, forget: int) -> None:
@@ -77,7 +77,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The config topic up to an offset, as a reader sees it that has missed nothing.
+    """The config topic up to an offset, as seen by a reader that has missed nothing.
 
     Compaction may remove records that a task set was made from: `moved` are the connectors whose
     configuration is newer than their last commit. A later reader does not see their task sets.
@@ -139,11 +139,11 @@ class ConfigTopic(Topic):
         return self.state.offset
 
     def settled(self, connector: str) -> bool:
-        """Whether every worker sees the connector's task set, whatever has been compacted away."""
+        """Whether every worker sees the connector's task set, despite any compaction."""
         return self._latest.settled(connector)
 
     def truth(self, offset: int) -> Truth | None:
-        """What is true at this config offset; None if it is too old."""
+        """The truth at this config offset; None if it is too old."""
         return self._truths.get(offset)
 
     def touched(self, start: int, end: int) -> frozenset[str]:
@@ -228,7 +228,7 @@ class StatusTopic(Topic):
         return Topic.append(self, rows)
 
     def now(self) -> StatusState:
-        """The statuses as a worker sees them that starts now."""
+        """The statuses as seen by a worker that starts now."""
         return fold_statuses(
             StatusState(), [decode_status(*row) for row in self.rows if row is not None]
         )

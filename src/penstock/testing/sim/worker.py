@@ -456,8 +456,8 @@ class SimWorker:
             raise Broken(f"{self.name} begins work at offset {offset}, but was given {assignment}")
 
     def check_config(self, before: ClusterState, *, full: bool = False) -> None:
-        """Workers that have read as far see the same cluster (`differences` says what compaction
-        may take away). Only what was read since `before` is checked, unless `full`."""
+        """Workers at the same offset see the same cluster (`differences` lists what compaction may
+        remove). Only what was read since `before` is checked, unless `full`."""
         state, configs = self.state.cluster, self._sim.configs
         truth = configs.truth(state.offset)
         if truth is None:
@@ -519,7 +519,7 @@ def _decode(data: bytes) -> protocol.Assignment | None:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A starting task that has asked whether it may go on."""
+    """A starting task that asked whether it may continue."""
 
     task: TaskId
     run: int

@@ -343,7 +343,7 @@ def test_documents_that_are_no_json_are_left_out(
     found = polled(settings())
     assert len(found.records) == 0
     assert found.offsets[-1].offset == {"cas": 1, "id": "a"}
-    assert "'a', which is no JSON" in caplog.text
+    assert "'a', which is not JSON" in caplog.text
 
 
 def test_a_document_that_cannot_be_read_is_no_document_that_is_left_out(server: Server) -> None:
@@ -393,7 +393,7 @@ def test_a_cluster_that_is_away_is_a_finding(server: Server) -> None:
     [
         ({"bucket": "b"}, None, "collection"),
         ({"bucket": "b", "collection": "s.c"}, {"x": 1}, "cas"),
-        ({"bucket": "b", "collection": "s.c"}, {"cas": "1", "id": ""}, "no whole number"),
+        ({"bucket": "b", "collection": "s.c"}, {"cas": "1", "id": ""}, "not a whole number"),
     ],
 )
 def test_offsets_of_users_are_checked(

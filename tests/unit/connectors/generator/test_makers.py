@@ -127,7 +127,7 @@ def test_options_are_values_of_the_type(tmp_path: Path) -> None:
         ("int", {"range": {"min": 5, "max": 5}}, "is empty"),
         ("int", {"iteration": {}}, "no 'start'"),
         ("int", {"iteration": {"start": 1, "restart": 1}}, "does not move"),
-        ("string", {"options": []}, "no list"),
+        ("string", {"options": []}, "not a list"),
         ("string", {"options": {"file": "nowhere", "encoding": "json"}}, "cannot be read"),
         ("string", {"options": {"file": "f", "encoding": "binary"}}, "encoding"),
         ("string", {"regex": "(?<=a)"}, "regex"),

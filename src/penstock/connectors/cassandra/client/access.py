@@ -192,7 +192,7 @@ class Access:
             data = base64.b64decode("".join(self.bundle[len(_ENCODED) :].split()), validate=True)
         except binascii.Error as error:
             raise ConfigInvalid(
-                [invalid(self.names.bundle, "base64:…", f"is no Base64: {error}")]
+                [invalid(self.names.bundle, "base64:…", f"is not Base64: {error}")]
             ) from error
         path = folder / "bundle.zip"
         path.write_bytes(data)

@@ -29,7 +29,7 @@ def moment_ms(text: str) -> int:
         return _FORMAT.parse(text)
     except Unparseable as error:
         raise PenstockError(
-            f"'{text}' is no moment of the form yyyy-MM-dd HH:mm:ss.SSS'Z'"
+            f"'{text}' is not a moment of the form yyyy-MM-dd HH:mm:ss.SSS'Z'"
         ) from error
 
 
@@ -41,4 +41,6 @@ def check(source_offset: SourceOffset) -> None:
     if offset is None:
         return
     if len(offset) != 1 or not all(isinstance(value, str) for value in offset.values()):
-        raise PenstockError("Offset objects should either be null or have one column, with a text")
+        raise PenstockError(
+            "Offset objects should either be null or have one column, with a string"
+        )

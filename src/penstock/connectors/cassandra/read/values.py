@@ -63,7 +63,7 @@ def _long(value: int) -> int:
 
 def _timestamp(value: Any) -> datetime:
     if not isinstance(value, datetime):
-        raise DataError(f"{value} is no timestamp of the years 1 to 9999")
+        raise DataError(f"{value} is not a timestamp of the years 1 to 9999")
     # The driver computes in floats of seconds, so values may be off by some microseconds.
     moment = value.replace(tzinfo=UTC) + _HALF_MS
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

@@ -135,7 +135,7 @@ BATCH: Final = _count(
 )
 IGNORE: Final = _text(
     "ignoreErrors",
-    "Which refused records are left out and logged: `None`, so that `errors.*` decide; `All`; "
+    "Which refused records are skipped and logged: `None`, so that `errors.*` decide; `All`; "
     "`Driver`: those that the cluster refuses. A cluster that is unreachable or busy is "
     "waited for in any "
     "case.",

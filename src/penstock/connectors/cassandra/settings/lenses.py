@@ -118,7 +118,7 @@ PORT: Final = Key(
 )  # fmt: skip
 ERROR_POLICY: Final = text(
     "error.policy",
-    "What is done with refused records: `NOOP`: they are left out and logged; `THROW` and `RETRY`: "
+    "What is done with refused records: `NOOP`: they are skipped and logged; `THROW` and `RETRY`: "
     "`errors.*` decide.",
     ERRORS,
     "THROW",

@@ -135,7 +135,7 @@ SERVICE: Final = lenses.text(
 )
 IGNORE: Final = lenses.text(
     "ignore.errors.mode",
-    "Which refused records are left out and logged: `none`, `all`, `driver`: those that the "
+    "Which refused records are skipped and logged: `none`, `all`, `driver`: those that the "
     "cluster refuses.",
     lenses.ERRORS,
     "none",

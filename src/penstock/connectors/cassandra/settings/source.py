@@ -88,7 +88,7 @@ INITIAL: Final = lenses.text(
 )
 AS_JSON: Final = lenses.flag(
     "mapping.collection.to.json",
-    "Whether collections are texts of JSON; else arrays and maps.",
+    "Whether collections are strings of JSON; else arrays and maps.",
     lenses.IMPORT,
     default=True,
 )

@@ -59,7 +59,7 @@ def _file(value: str, setting: str, copy: Path) -> Path:
     try:
         copy.write_bytes(base64.b64decode("".join(value[len(_ENCODED) :].split()), validate=True))
     except binascii.Error as error:
-        raise ConfigInvalid([invalid(setting, "base64:…", f"is no Base64: {error}")]) from error
+        raise ConfigInvalid([invalid(setting, "base64:…", f"is not Base64: {error}")]) from error
     return copy
 
 

@@ -65,7 +65,7 @@ def encoder(kind: Any, texts: Texts, protocol: int) -> Encode:
         except DataError:
             raise
         except _UNENCODABLE as error:
-            raise DataError(f"{_shown(value)} is no {type_name(kind)}: {error}") from error
+            raise DataError(f"{_shown(value)} is not of type {type_name(kind)}: {error}") from error
 
     name = kind.typename
     if name in _TEXTS:
@@ -219,7 +219,7 @@ def _integer(name: str, bits: int | None, texts: Texts) -> Convert:
             return None
         if not isinstance(number, int):
             if not math.isfinite(number) or number != int(number):
-                raise DataError(f"{_shown(value)} is no whole number, as {name} needs")
+                raise DataError(f"{_shown(value)} is not a whole number, as {name} needs")
             number = int(number)
         if bound is not None and not -bound <= number < bound:
             raise DataError(f"{_shown(value)} is out of range for {name}")
@@ -283,7 +283,7 @@ def _decimal(texts: Texts) -> Convert:
         else:
             converted = Decimal(number) if isinstance(number, int) else Decimal(double_text(number))
         if converted is not None and not converted.is_finite():
-            raise DataError(f"{_shown(value)} is no decimal")
+            raise DataError(f"{_shown(value)} is not a decimal")
         return converted
 
     return convert
@@ -379,9 +379,9 @@ def _uuid(name: str, texts: Texts) -> Convert:
             try:
                 converted = uuid_from_time(timestamp(value) / 1000)
             except DataError as error:
-                raise DataError(f"{_shown(value)} is no {name}") from error
+                raise DataError(f"{_shown(value)} is not of type {name}") from error
         if name == "timeuuid" and converted.version != 1:
-            raise DataError(f"{_shown(value)} is no timeuuid: its version is not 1")
+            raise DataError(f"{_shown(value)} is not a timeuuid: its version is not 1")
         return converted
 
     return convert
@@ -394,7 +394,7 @@ def _inet(value: Any) -> Any:
         if isinstance(value, bytes):
             return str(ipaddress.ip_address(value))
     except ValueError as error:
-        raise DataError(f"{_shown(value)} is no address of the Internet") from error
+        raise DataError(f"{_shown(value)} is not an address of the Internet") from error
     raise _misfit(value, "inet")
 
 
@@ -426,7 +426,7 @@ def _parsed(value: Any, name: str) -> Any:
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        raise DataError(f"{_shown(value)} is no JSON, as {name} needs: {error}") from error
+        raise DataError(f"{_shown(value)} is not JSON, as {name} needs: {error}") from error
 
 
 def _items(value: Any, name: str) -> Sequence[Any] | None:

@@ -86,7 +86,7 @@ class Texts:
         if self.language not in _SEPARATORS:
             raise FormatInvalid(f"the locale {self.locale} is not known")
         if self.unit not in UNITS:
-            raise FormatInvalid(f"{self.unit} is no unit; units are {', '.join(UNITS)}")
+            raise FormatInvalid(f"{self.unit} is not a unit; units are {', '.join(UNITS)}")
         zone_of(self.zone)
         for pattern in (self.timestamp, self.date, self.time):
             pattern_of(pattern)
@@ -111,7 +111,7 @@ class Texts:
         word = _WORDS.get(text.strip().lower())
         if word is not None:
             return Decimal(word)
-        raise DataError(f"'{text}' is no number")
+        raise DataError(f"'{text}' is not a number")
 
     def boolean(self, text: str) -> bool:
         """Parses one of DataStax's words for true and false. Raises DataError."""
@@ -135,7 +135,7 @@ class Texts:
                 pass
         if _NUMBER.fullmatch(stripped):
             return self.units_ms(Decimal(stripped))
-        raise DataError(f"'{text}' is no timestamp of the form {self.timestamp}")
+        raise DataError(f"'{text}' is not a timestamp of the form {self.timestamp}")
 
     def units_ms(self, number: int | float | Decimal) -> int:
         """Converts a number of `unit` to ms."""
@@ -161,7 +161,7 @@ class Texts:
                 pass
         if _NUMBER.fullmatch(stripped):
             return self.units_ms(Decimal(stripped)) // 86_400_000
-        raise DataError(f"'{text}' is no date of the form {self.date}")
+        raise DataError(f"'{text}' is not a date of the form {self.date}")
 
     def day_ns(self, text: str) -> int:
         """Parses a time, in ns since midnight; numbers count `unit`. Raises DataError."""
@@ -182,13 +182,13 @@ class Texts:
                 pass
         if _NUMBER.fullmatch(stripped):
             return self.units_day_ns(Decimal(stripped))
-        raise DataError(f"'{text}' is no time of the form {self.time}")
+        raise DataError(f"'{text}' is not a time of the form {self.time}")
 
     def units_day_ns(self, number: int | float | Decimal) -> int:
         """Converts a number of `unit` since midnight to ns. Raises DataError beyond a day."""
         nanos = int(Decimal(number) * UNITS[self.unit])
         if not 0 <= nanos < DAY_NS:
-            raise DataError(f"{number} {self.unit.lower()} are no time of a day")
+            raise DataError(f"{number} {self.unit.lower()} are not a time of day")
         return nanos
 
     def _moment_ms(self, text: str, match: re.Match[str]) -> int:
@@ -197,7 +197,7 @@ class Texts:
             clock = time.fromisoformat((match["time"] or "00:00").replace(",", ".")[:15])
             zone = zone_of(match["region"] or match["zone"] or self.zone)
         except (ValueError, FormatInvalid) as error:
-            raise DataError(f"'{text}' is no timestamp: {error}") from error
+            raise DataError(f"'{text}' is not a timestamp: {error}") from error
         moment = datetime.combine(day, clock, zone)
         return (moment - EPOCH) // timedelta(milliseconds=1)
 
@@ -215,7 +215,7 @@ def zone_of(name: str) -> tzinfo:
             return _fixed(-offset if match[1] == "-" else offset)
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as error:
-        raise FormatInvalid(f"{name} is no time zone") from error
+        raise FormatInvalid(f"{name} is not a time zone") from error
 
 
 def _fixed(offset: timedelta) -> tzinfo:
@@ -280,7 +280,7 @@ def duration_of(text: str) -> tuple[int, int, int]:
     units = {name: rest for name, *rest in _DURATION_PARTS}
     parts = _DURATION.findall(body)
     if not parts or "".join(number + unit for number, unit in parts) != body:
-        raise DataError(f"'{text}' is no duration such as 1y2mo3d4h5m6s or P1DT2H")
+        raise DataError(f"'{text}' is not a duration such as 1y2mo3d4h5m6s or P1DT2H")
     months = days = nanos = 0
     for number, unit in parts:
         month, day, nano = units[unit.lower()]

@@ -113,7 +113,7 @@ class CassandraWriter(SinkWriter):
                         bound = binding.bind(row, at)
                     except DataError as error:
                         if self._plan.ignore is Ignore.ALL:
-                            log.warning("%s is left out: %s", _record_name(records, at), error)
+                            log.warning("%s is skipped: %s", _record_name(records, at), error)
                         else:
                             refused[at] = error
                         continue
@@ -161,16 +161,16 @@ class CassandraWriter(SinkWriter):
         if self._plan.ignore is Ignore.NONE:
             refused[bound.row] = WriteRefused(text)
         else:
-            log.warning("A record is left out (ignoreErrors): %s", text)
+            log.warning("A record is skipped (ignoreErrors): %s", text)
 
 
 class PreviewWriter(SinkWriter):
     """Shows the statements of records instead of executing them."""
 
-    def __init__(self, access: Access, plan: SinkPlan, tell: Callable[[str], None]) -> None:
+    def __init__(self, access: Access, plan: SinkPlan, show: Callable[[str], None]) -> None:
         self._access = access
         self._plan = plan
-        self._tell = tell
+        self._show = show
 
     def write(self, records: Records, failed: Failed) -> None:
         with self._access.connected() as session:
@@ -189,7 +189,7 @@ class PreviewWriter(SinkWriter):
                             failed[at] = error
                             continue
                         if bound is not None:
-                            self._tell(_shown(bound.prepared, bound.values))
+                            self._show(_shown(bound.prepared, bound.values))
 
 
 def _shown(prepared: Any, values: list[Any]) -> str:

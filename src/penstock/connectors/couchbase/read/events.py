@@ -97,7 +97,7 @@ class Converting:
             try:
                 parsed = orjson.loads(content)
             except orjson.JSONDecodeError:
-                log.warning("Skipping document '%s', which is no JSON", self._name(row.id))
+                log.warning("Skipping document '%s', which is not JSON", self._name(row.id))
                 return None
         size = len(content) + len(row.id)
         match self._plan.handler:
@@ -162,7 +162,7 @@ class Converting:
     def _structured(self, content: Any) -> Value:
         assert self._schema is not None
         if not isinstance(content, dict):
-            raise DataError("it is no object")
+            raise DataError("it is not an object")
         value = of_schema(self._schema, content)
         check(self._schema, value)
         return value

@@ -73,7 +73,7 @@ def check(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> Non
     """Raises PenstockError unless these are an offset of this connector."""
     for name in (BUCKET, COLLECTION):
         if not isinstance(partition.get(name), str):
-            raise PenstockError(f"Partition objects should have a text '{name}'")
+            raise PenstockError(f"Partition objects should have a string '{name}'")
     if offset is None:
         return
     if not (CAS in offset or {FIELD, SEQUENCE} <= offset.keys()):
@@ -82,4 +82,4 @@ def check(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> Non
             f"'{SEQUENCE}' and '{ID}'"
         )
     if CAS in offset and type(offset[CAS]) is not int:
-        raise PenstockError(f"'{CAS}' is no whole number: {offset[CAS]}")
+        raise PenstockError(f"'{CAS}' is not a whole number: {offset[CAS]}")

@@ -125,13 +125,13 @@ DOCUMENT_ID: Final = _BEHAVIOR.key(
     "The id of documents, with places for values of the record: `widget::${/id}`. Empty, or "
     "where a value is missing: the record's key, and else `topic/partition/offset`. "
     "`couchbase.document.id[TOPIC]` is that of a topic.",
-    check=Readable(IdFormat, "a text with placeholders like ${/path/to/field}"),
+    check=Readable(IdFormat, "a string with placeholders like ${/path/to/field}"),
 )
 REMOVE_ID: Final = _BEHAVIOR.key(
     "remove.document.id",
     BOOLEAN,
     False,
-    "Whether the fields that the id is made of are left out of the document. "
+    "Whether the fields that the id is made of are omitted from the document. "
     "`couchbase.remove.document.id[TOPIC]` is that of a topic.",
 )
 EXPIRATION: Final = _BEHAVIOR.key(

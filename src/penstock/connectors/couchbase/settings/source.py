@@ -123,7 +123,7 @@ def schema_of(text: str) -> Schema | None:
     except DataError as error:
         raise ValueError(str(error)) from error
     if schema is None or schema.type is not Type.STRUCT:
-        raise ValueError("The schema is no record")
+        raise ValueError("The schema is not a record")
     return schema
 
 
@@ -172,7 +172,7 @@ EVENT_FILTER: Final = _BEHAVIOR.key(
     "event.filter",
     CLASS,
     FILTERS + FILTER,
-    "Which documents are left out: `AllPassFilter` those of system scopes and of transactions "
+    "Which documents are skipped: `AllPassFilter` those of system scopes and of transactions "
     "(`_txn:`), `AllPassIncludingSystemFilter` none. Other classes are refused.",
     check=Readable(filters_system, f"{FILTERS}{FILTER}, {FILTERS}{FILTER_WITH_SYSTEM}"),
 )
@@ -225,7 +225,7 @@ VALUE_SCHEMA: Final = _SCHEMA.key(
     STRING,
     "",
     "The schema of values for `ConfigurableSchemaSourceHandler`: an Avro record. Documents that do "
-    "not fit are left out. `couchbase.value.schema[scope.collection]` is that of a collection.",
+    "not fit are skipped. `couchbase.value.schema[scope.collection]` is that of a collection.",
     check=Readable(schema_of, "an Avro record, as JSON"),
 )
 SCHEMA_FAILURE: Final = _SCHEMA.key(

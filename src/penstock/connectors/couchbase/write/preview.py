@@ -13,8 +13,8 @@ from penstock.connectors.couchbase.write.documents import dump
 class PreviewStore:
     """A `Store` that changes nothing."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
 
     def upsert(
         self,
@@ -24,14 +24,14 @@ class PreviewStore:
         expiry_ms: int,
     ) -> Mapping[str, Exception]:
         for id, content in documents.items():
-            self._tell(f"upsert {keyspace} {id} {content.decode()}")
+            self._show(f"upsert {keyspace} {id} {content.decode()}")
         return {}
 
     def remove(
         self, keyspace: Keyspace, ids: Sequence[str], durability: Durability
     ) -> Mapping[str, Exception]:
         for id in ids:
-            self._tell(f"remove {keyspace} {id}")
+            self._show(f"remove {keyspace} {id}")
         return {}
 
     def change(
@@ -43,7 +43,7 @@ class PreviewStore:
         expiry_ms: int,
     ) -> None:
         content = dump(change.value).decode()
-        self._tell(f"{change.kind.value.lower()} {keyspace} {id} {change.path} {content}")
+        self._show(f"{change.kind.value.lower()} {keyspace} {id} {change.path} {content}")
 
     def get(self, keyspace: Keyspace, ids: Sequence[str]) -> Mapping[str, Stored | Exception]:
         return {}
@@ -51,7 +51,7 @@ class PreviewStore:
     def query(
         self, statement: str, parameters: Mapping[str, Any], *, reads: bool, timeout_ms: int = 0
     ) -> list[dict[str, Any]]:
-        self._tell(f"{statement} {dump(dict(parameters)).decode()}")
+        self._show(f"{statement} {dump(dict(parameters)).decode()}")
         return []
 
     def collections(self, bucket: str) -> list[Keyspace]:

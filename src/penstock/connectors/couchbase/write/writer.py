@@ -93,7 +93,9 @@ class CouchbaseWriter(SinkWriter):
             for row in range(start, stop):
                 if topics[row] != topic:
                     topic = topics[row]
-                    make = self._topics.setdefault(topic, TopicDocuments(self._plan, topic))
+                    make = self._topics.get(topic)
+                    if make is None:
+                        make = self._topics[topic] = TopicDocuments(self._plan, topic)
                     node = make.nodes(schema)
                 assert make is not None
                 assert node is not None

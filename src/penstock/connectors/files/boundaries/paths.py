@@ -139,10 +139,10 @@ def time_of(value: Value) -> int:
             moment = datetime.fromisoformat(value)
         except ValueError as cause:
             raise DataError(
-                f"timestamp.field holds {value!r}, which is no ISO 8601 time"
+                f"timestamp.field holds {value!r}, which is not an ISO 8601 time"
             ) from cause
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return (moment - EPOCH) // _MS
     kind = "null" if value is None else type(value).__name__
-    raise DataError(f"timestamp.field holds {kind}; a number, a Timestamp or a text is needed")
+    raise DataError(f"timestamp.field holds {kind}; a number, a Timestamp or a string is needed")

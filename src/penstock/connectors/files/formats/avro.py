@@ -252,7 +252,7 @@ def _connect(schema: Schema) -> dict[str, Any]:
 
 def _name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
-        raise DataError(f"'{name}' is no name for Avro: letters, digits and underscores are")
+        raise DataError(f"'{name}' is not a name for Avro: letters, digits and underscores are")
     return name
 
 

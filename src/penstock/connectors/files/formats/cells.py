@@ -93,7 +93,7 @@ def _nested(schema: Schema) -> Read:
         try:
             return convert(parse_exactly(cell))
         except ValueError as error:
-            raise DataError(f"{cell!r} is no JSON: {error}") from error
+            raise DataError(f"{cell!r} is not JSON: {error}") from error
 
     return read
 
@@ -104,7 +104,7 @@ def _integer(kind: Type) -> Read:
     def read(cell: str) -> int:
         text = cell.strip()
         if not _INTEGER.fullmatch(text) or len(text) > 20 or not low <= int(text) <= high:
-            raise DataError(f"{cell!r} is no {kind.name}")
+            raise DataError(f"{cell!r} is not of type {kind.name}")
         return int(text)
 
     return read
@@ -115,7 +115,7 @@ def _float(kind: Type) -> Read:
         try:
             value = float(cell.replace("_", "x"))
         except ValueError as error:
-            raise DataError(f"{cell!r} is no {kind.name}") from error
+            raise DataError(f"{cell!r} is not of type {kind.name}") from error
         return float32(value) if kind is Type.FLOAT32 else value
 
     return read
@@ -124,7 +124,7 @@ def _float(kind: Type) -> Read:
 def _boolean(cell: str) -> bool:
     value = _BOOLEANS.get(cell.strip().lower())
     if value is None:
-        raise DataError(f"{cell!r} is no BOOLEAN")
+        raise DataError(f"{cell!r} is not a BOOLEAN")
     return value
 
 
@@ -132,16 +132,16 @@ def _date(cell: str) -> date:
     try:
         return date.fromisoformat(cell.strip())
     except ValueError as error:
-        raise DataError(f"{cell!r} is no Date: {error}") from error
+        raise DataError(f"{cell!r} is not a Date: {error}") from error
 
 
 def _time(cell: str) -> time:
     try:
         value = time.fromisoformat(cell.strip())
     except ValueError as error:
-        raise DataError(f"{cell!r} is no Time: {error}") from error
+        raise DataError(f"{cell!r} is not a Time: {error}") from error
     if value.tzinfo is not None:
-        raise DataError(f"{cell!r} is no Time: it has a zone")
+        raise DataError(f"{cell!r} is not a Time: it has a zone")
     return value.replace(microsecond=value.microsecond // 1000 * 1000)
 
 
@@ -152,7 +152,7 @@ def timestamp(cell: str) -> datetime:
         if value.tzinfo is not UTC:
             value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise DataError(f"{cell!r} is no Timestamp: {error}") from error
+        raise DataError(f"{cell!r} is not a Timestamp: {error}") from error
     rest = value.microsecond % 1000
     return value.replace(microsecond=value.microsecond - rest) if rest else value
 

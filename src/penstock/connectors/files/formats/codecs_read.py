@@ -335,7 +335,7 @@ class Transcoded:
                     raise Truncated(
                         f"The file ends in the middle of a character: {error}"
                     ) from error
-                raise DataError(f"The file is no text in {self._encoding}: {error}") from error
+                raise DataError(f"The file is not text in {self._encoding}: {error}") from error
             if text or not data:
                 return text.encode("utf-8", "surrogatepass")
 

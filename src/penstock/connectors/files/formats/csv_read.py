@@ -269,7 +269,7 @@ def _cells(record: bytes, reading: CsvReading, null: str) -> list[str | None]:
     try:
         text = record.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise DataError(f"it is no text in utf-8: {error}") from error
+        raise DataError(f"it is not text in utf-8: {error}") from error
     delimiter, quote = reading.dialect.delimiter, reading.dialect.quote
     cells: list[str | None] = []
     at = 0

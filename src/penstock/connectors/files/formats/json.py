@@ -115,7 +115,7 @@ def _default(value: Any) -> Any:
         return b64encode(value).decode()
     if isinstance(value, Decimal):
         return orjson.Fragment(str(value))
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 @lru_cache(maxsize=256)

@@ -114,7 +114,7 @@ class _JsonDecoder(LineDecoder[bytes]):
                     values.append(parse_exactly(line) if self._exact else parse(line))
                 except ValueError as error:
                     values.append(None)
-                    failed[row] = DataError(f"it is no JSON: {error}")
+                    failed[row] = DataError(f"it is not JSON: {error}")
         return converted(values, self._schema, self._read, failed)
 
 
@@ -161,7 +161,7 @@ def parse_exactly(text: str | bytes) -> Value:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _SPACES: Final = re.compile(r"[ \t\n\r]*")
@@ -308,5 +308,5 @@ class _DocumentDecoder(Decoder):
 
     def _error(self, why: str) -> DataError:
         if not self._is_json:
-            return NotThisFormat(f"The file is no JSON: {why}")
+            return NotThisFormat(f"The file is not JSON: {why}")
         return Truncated(f"The file is damaged or cut off behind record {self._record}: {why}")

@@ -41,7 +41,7 @@ def reader(schema: Schema | None) -> Read:
     def read(node: Value) -> Value:
         if node is None:
             if default is None and not optional:
-                raise DataError(f"null is no {kind}, which the schema says")
+                raise DataError(f"null does not fit {kind}, as the schema requires")
             return default
         return make(node)
 
@@ -108,7 +108,7 @@ def _integer(kind: Type) -> Read:
 
     def read(node: Value) -> Value:
         if type(node) is not int or not low <= node <= high:
-            raise DataError(f"{_shown(node)} is no {kind.name}")
+            raise DataError(f"{_shown(node)} is not of type {kind.name}")
         return node
 
     return read
@@ -117,11 +117,11 @@ def _integer(kind: Type) -> Read:
 def _float(kind: Type) -> Read:
     def read(node: Value) -> Value:
         if type(node) not in (int, float, Decimal):
-            raise DataError(f"{_shown(node)} is no {kind.name}")
+            raise DataError(f"{_shown(node)} is not of type {kind.name}")
         try:
             value = float(node)
         except OverflowError as error:
-            raise DataError(f"{_shown(node)} is no {kind.name}") from error
+            raise DataError(f"{_shown(node)} is not of type {kind.name}") from error
         return float32(value) if kind is Type.FLOAT32 else value
 
     return read
@@ -140,7 +140,7 @@ def _decimal(scale: int) -> Read:
         if isinstance(node, str):
             return bytes_to_decimal(from_base64(node), scale)
         if isinstance(node, bool) or not isinstance(node, int | float | Decimal):
-            raise DataError(f"{_shown(node)} is no Decimal")
+            raise DataError(f"{_shown(node)} is not a Decimal")
         return scaled(str(node), scale)
 
     return read
@@ -154,13 +154,13 @@ def _with_places(text: str, scale: int) -> bool:
 def scaled(text: str, scale: int) -> Decimal:
     """A number with `scale` decimal places. Raises DataError if it has more, or is not a number."""
     if not text.isascii() or "_" in text:  # Python accepts them
-        raise DataError(f"{_shown(text)} is no Decimal")
+        raise DataError(f"{_shown(text)} is not a Decimal")
     try:
         number = Decimal(text)
         if scale > 0 and _with_places(text, scale):
             return number
         if not number.is_finite():
-            raise DataError(f"{text} is no Decimal")
+            raise DataError(f"{text} is not a Decimal")
         digits = number.as_tuple()
         exponent = digits.exponent
         assert isinstance(exponent, int), "finite"
@@ -170,7 +170,7 @@ def scaled(text: str, scale: int) -> Decimal:
             raise DataError(f"{text} is too large for a Decimal")
         unscaled, rest = (unscaled * 10**shift, 0) if shift >= 0 else divmod(unscaled, 10**-shift)
     except DecimalException as error:
-        raise DataError(f"{_shown(text)} is no Decimal") from error
+        raise DataError(f"{_shown(text)} is not a Decimal") from error
     if rest:
         raise DataError(f"{text} has more than {scale} digits behind the point")
     return Decimal((digits.sign, tuple(map(int, str(unscaled))), -scale))
@@ -191,7 +191,7 @@ def _map(schema: Schema) -> Read:
         entries = []
         for pair in _of(list, node, "a MAP"):
             if type(pair) is not list or len(pair) != 2:
-                raise DataError(f"{_shown(pair)} is no entry of a MAP")
+                raise DataError(f"{_shown(pair)} is not an entry of a MAP")
             entries.append((key(pair[0]), value(pair[1])))
         return dict(entries) if primitive else entries
 

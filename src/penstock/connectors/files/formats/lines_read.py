@@ -350,7 +350,7 @@ class _TextDecoder(LineDecoder[str | bytes]):
                 try:
                     texts[row] = str(line, self._encoding)  # type: ignore[arg-type]  # bytes all
                 except UnicodeDecodeError as error:
-                    failed[row] = DataError(f"it is no text in {self._encoding}: {error}")
+                    failed[row] = DataError(f"it is not text in {self._encoding}: {error}")
                     texts[row] = None
         if any("\r" in text for text in texts if text is not None):
             texts = [None if text is None else text.removesuffix("\r") for text in texts]

@@ -107,7 +107,7 @@ def known(offset: Mapping[str, Primitive]) -> Known:
         numbers[name] = _integer(offset, name, None)
     digest = offset.get("hash")
     if not isinstance(digest, str):
-        raise DataError(f"The value for the 'hash' key in the offset is no text: {digest!r}")
+        raise DataError(f"The value for the 'hash' key in the offset is not a string: {digest!r}")
     precision = _integer(offset, PRECISION, 0)
     return Known(
         numbers["size"],
@@ -124,7 +124,9 @@ def known(offset: Mapping[str, Primitive]) -> Known:
 def _integer(offset: Mapping[str, Primitive], name: str, default: int | None) -> int:
     value = offset.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise DataError(f"The value for the '{name}' key in the offset is no integer: {value!r}")
+        raise DataError(
+            f"The value for the '{name}' key in the offset is not an integer: {value!r}"
+        )
     return value
 
 

@@ -139,5 +139,5 @@ class _Glob:
         try:
             re.compile(expression)
         except re.error as error:
-            raise PatternInvalid(f"'[{inside}]' is no set of characters: {error}") from error
+            raise PatternInvalid(f"'[{inside}]' is not a set of characters: {error}") from error
         return expression

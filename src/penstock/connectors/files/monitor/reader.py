@@ -326,7 +326,7 @@ class MonitorReader(SourceReader):
             log.info("%s It is read again.", error)
         elif path not in self._warned:
             self._warned.add(path)
-            log.warning("%s; it is left out for now", error)
+            log.warning("%s; it is skipped for now", error)
 
     def _rest(self) -> None:
         if not self._is_resting and self._schedule.due_ms - self._ticks_ms() > _LONG_REST_MS:

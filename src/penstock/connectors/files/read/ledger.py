@@ -165,11 +165,11 @@ def _number(offset: Map, name: str) -> int:
     """A number of an offset, which may be a string. Raises DataError."""
     value = offset.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise DataError(f"An offset has {value!r} as '{name}', which is no number")
+        raise DataError(f"An offset has {value!r} as '{name}', which is not a number")
     try:
         number = int(value)
     except ValueError as cause:
-        raise DataError(f"An offset has {value!r} as '{name}', which is no number") from cause
+        raise DataError(f"An offset has {value!r} as '{name}', which is not a number") from cause
     if number < 0:
         raise DataError(f"An offset has {value!r} as '{name}', which is negative")
     return number

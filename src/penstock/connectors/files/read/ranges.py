@@ -101,7 +101,7 @@ def records_of(
                     skipped += 1
                     if skipped <= _LOGGED:
                         path = range.found.path
-                        log.error("A record of '%s' is left out: %s", path, failed[row])
+                        log.error("A record of '%s' is skipped: %s", path, failed[row])
                 yield records.but(failed) if failed else records
                 position = after
             return
@@ -116,7 +116,7 @@ def records_of(
                 f"{str(error).rstrip('.')}."
             )
             if plan.errors.skips_files:
-                log.error("%s The rest of this range is left out (%s).", text, plan.errors.setting)
+                log.error("%s The rest of this range is skipped (%s).", text, plan.errors.setting)
                 return
             raise DataError(
                 f"{text} Repair or remove the file, or set {plan.errors.setting} to leave such "

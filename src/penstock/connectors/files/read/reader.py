@@ -248,13 +248,13 @@ class FilesReader(SourceReader):
         if not isinstance(error, DataError | StoreRefused):
             raise error
         if isinstance(error, FileChanged) and self._plan.finding.again:
-            log.warning("%s It is looked at again.", error)
+            log.warning("%s It is checked again.", error)
             self._work = self._broken = None
             return
         errors = self._plan.errors
         text = f"The file '{work.found.path}' cannot be read: {str(error).rstrip('.')}."
         if errors.skips_files:
-            log.error("%s The rest of it is left out (%s).", text, errors.setting)
+            log.error("%s The rest of it is skipped (%s).", text, errors.setting)
             self._end(gathered, str(error))
             return
         failure = DataError(
@@ -273,9 +273,9 @@ class FilesReader(SourceReader):
             self._skipped += 1
             if self._skipped <= _LOGGED:
                 path = self._work.found.path
-                log.error("A record of '%s' is left out: %s", path, failed[row])
+                log.error("A record of '%s' is skipped: %s", path, failed[row])
             elif self._skipped == _LOGGED + 1:
-                log.error("More records of '%s' are left out", self._work.found.path)
+                log.error("More records of '%s' are skipped", self._work.found.path)
 
     def _tidy(self, now: int) -> None:
         """Applies the policy to files whose offsets are stored."""

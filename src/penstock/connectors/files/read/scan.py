@@ -201,7 +201,9 @@ class Scan:
         if finding.tails:
             position = progress.position
             if position.byte is not None and found.size < position.byte:
-                log.warning("The file '%s' became shorter, and is read from its begin", found.path)
+                log.warning(
+                    "The file '%s' became shorter, and is read from its beginning", found.path
+                )
                 return Work(found, target, Position(), reread=True)
             return Work(found, target, position) if found.size > (position.byte or 0) else None
         changed = bool(progress.version) and progress.version != found.version

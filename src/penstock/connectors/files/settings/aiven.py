@@ -66,7 +66,7 @@ def template_problem(text: str | None) -> str | None:
     try:
         compile_template(text or "{{key}}")
     except TemplateInvalid as error:
-        return f"It is no template: {error}"
+        return f"It is not a template: {error}"
     return None
 
 
@@ -74,7 +74,7 @@ def _zone_problem(name: str | None) -> str | None:
     try:
         ZoneInfo("UTC" if not name or name == "Z" else name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return "It is no time zone of the IANA database"
+        return "It is not a time zone of the IANA database"
     return None
 
 

@@ -52,7 +52,7 @@ def _key_problem(key: Secret | None) -> str | None:
     try:
         b64decode(key.value if key else "", validate=True)
     except ValueError:
-        return "It is no key: not in base64"
+        return "It is not a key: not in base64"
     return None
 
 

@@ -20,7 +20,7 @@ def parsed_schema(text: str) -> Schema:
     try:
         document = orjson.loads(text)
     except ValueError as cause:
-        raise DataError(f"It is no JSON: {cause}") from cause
+        raise DataError(f"It is not JSON: {cause}") from cause
     return _schema(document, "the schema")
 
 
@@ -32,12 +32,12 @@ def schema_problem(text: str | None) -> str | None:
         schema = parsed_schema(text)
     except DataError as error:
         return str(error)
-    return None if schema.type is Type.STRUCT else "It is no STRUCT"
+    return None if schema.type is Type.STRUCT else "It is not a STRUCT"
 
 
 def _schema(node: Any, place: str) -> Schema:
     if not isinstance(node, Mapping):
-        raise DataError(f"{place} is no object")
+        raise DataError(f"{place} is not an object")
     try:
         type = Type[str(node.get("type"))]
     except KeyError as cause:

@@ -156,7 +156,7 @@ PROCESSING: Final = Key(
     default=".PROCESSING",
     importance=LOW,
     check=checking(
-        "a text with a dot",
+        "a string with a dot",
         lambda text: None if re.fullmatch(r".*\..+", text or "") else "It has no dot",
     ),
     doc="A file is left alone while there is one beside it whose name is its own and this.",
@@ -276,7 +276,7 @@ INFER_ROWS: Final = Key(
     importance=LOW,
     check=at_least(0),
     doc="Rows of a CSV file by which the types of its columns are found, where there is no schema; "
-    "0: they are texts.",
+    "0: they are strings.",
     group=_CSV,
 )
 CSV_SEPARATOR: Final = Key(
@@ -332,7 +332,7 @@ DATE_FORMATS: Final = Key(
         "patterns of ISO 8601",
         lambda patterns: next(
             (
-                f"{pattern} is no pattern of ISO 8601, which is all that is read"
+                f"{pattern} is not a pattern of ISO 8601, which is all that is read"
                 for pattern in patterns or ()
                 if not re.fullmatch(
                     r"yyyy-MM-dd(('T'|'? '?)HH:mm(:ss(\.S+)?)?('Z'|X{1,3}|Z)?)?", pattern

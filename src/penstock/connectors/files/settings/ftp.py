@@ -67,7 +67,7 @@ def duration_ms(text: str) -> int:
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None or match["time"] in ("T", "t") or not any(match.group(*_UNITS_MS)):
-        raise ValueError("It is no ISO 8601 duration of days and time, such as P14D or PT1M")
+        raise ValueError("It is not an ISO 8601 duration of days and time, such as P14D or PT1M")
     total = sum(int(match[unit] or 0) * ms for unit, ms in _UNITS_MS.items())
     fraction = int((match["fraction"] or "").ljust(3, "0")[:3])
     total += -fraction if (match["seconds"] or "").startswith("-") else fraction
@@ -150,14 +150,14 @@ def _zone(text: str) -> tzinfo | None:
     try:
         return ZoneInfo(text)
     except (ValueError, OSError, LookupError) as error:
-        raise ValueError("It is no time zone, such as Europe/Berlin") from error
+        raise ValueError("It is not a time zone, such as Europe/Berlin") from error
 
 
 def _encoding(text: str) -> str:
     try:
         "".encode(text)
     except LookupError:
-        raise ValueError("It is no encoding") from None
+        raise ValueError("It is not an encoding") from None
     return text
 
 

@@ -39,8 +39,12 @@ def _json_problem(secret: Secret | None) -> str | None:
     try:
         parsed = json.loads(secret.value)
     except ValueError:
-        return "It is no JSON"
-    return None if isinstance(parsed, dict) and "type" in parsed else "It is no credentials' JSON"
+        return "It is not JSON"
+    return (
+        None
+        if isinstance(parsed, dict) and "type" in parsed
+        else "It is not the JSON of credentials"
+    )
 
 
 BUCKET: Final = Key(

@@ -189,7 +189,7 @@ SPLIT: Final = Key(
     doc="For GENERIC: larger files are read in ranges of so many bytes, several at a time, where "
     "their format can be entered: Parquet, Avro, and lines of JSON, text and CSV (without newlines "
     "in quotes) that are not compressed as a whole. Their records keep their order within a range "
-    "only. 0: every file is read from its begin to its end.",
+    "only. 0: every file is read from its beginning to its end.",
     group=_SOURCE,
 )
 IGNORED: Final = (

@@ -61,7 +61,7 @@ def _template_problem(template: str | None) -> str | None:
     try:
         Templated.of(template, "", None)
     except re.error as error:
-        return f"It is no regular expression: {error}"
+        return f"It is not a regular expression: {error}"
     return None
 
 

@@ -71,7 +71,7 @@ def _zone_problem(name: str | None) -> str | None:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        return "It is no time zone of the IANA database"
+        return "It is not a time zone of the IANA database"
     return None
 
 
@@ -343,7 +343,7 @@ BEHAVIOR_ON_NULL_VALUES: Final = Key(
     default="fail",
     importance=LOW,
     check=one_of("fail", "ignore", "write", ignore_case=True),
-    doc="What becomes of records without a value: they are errors, are left out, or have their "
+    doc="What becomes of records without a value: they are errors, are skipped, or have their "
     "keys written to a folder of their own (`tombstone.encoded.partition`).",
     group=_NULLS,
     order=1,
@@ -353,7 +353,7 @@ REPORT_NULLS: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether records without a value that are left out go to the dead letter queue, if there "
+    doc="Whether records without a value that are skipped go to the dead letter queue, if there "
     "is one.",
     group=_NULLS,
     order=2,

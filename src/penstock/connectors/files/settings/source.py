@@ -49,8 +49,8 @@ CHANGED: Final = Key(
     default="read",
     importance=LOW,
     check=one_of("read", "ignore"),
-    doc="Whether a file that is written again is read again, from its begin. With ignore, one that "
-    "was read is left alone, and one that changes while it is read is an error.",
+    doc="Whether a file that is written again is read again, from its beginning. With ignore, one "
+    "that was read is left alone, and one that changes while it is read is an error.",
     group=_READING,
 )
 REMEMBERED: Final = Key(

@@ -27,7 +27,7 @@ class Blame:
     """By `StoreRefused.reason`."""
     other: str
     """For any other refusal."""
-    away: str
+    unreachable: str
     """If the store does not answer."""
 
 
@@ -39,6 +39,6 @@ def findings(store: Checked, names: Iterable[str], blame: Blame) -> Iterable[Fin
     except StoreRefused as error:
         yield Finding(blame.reasons.get(error.reason, blame.other), str(error))
     except StoreUnavailable as error:
-        yield Finding(blame.away, str(error))
+        yield Finding(blame.unreachable, str(error))
     finally:
         store.close()

@@ -136,7 +136,7 @@ class FtpStore(FolderStore):
         client.begin()
         return client
 
-    def give_back(self, client: FtpConnection) -> None:
+    def release(self, client: FtpConnection) -> None:
         self._idle.append((client, time.monotonic()))
 
     def retrieve(
@@ -175,7 +175,7 @@ class FtpStore(FolderStore):
             with self.errors_of(path):
                 result = work(client)
         except StoreRefused:
-            self.give_back(client)
+            self.release(client)
             raise
         except StoreUnavailable:
             client.close()
@@ -186,7 +186,7 @@ class FtpStore(FolderStore):
         except BaseException:
             client.close()
             raise
-        self.give_back(client)
+        self.release(client)
         return result
 
     def _listing(self, client: FtpConnection, path: str) -> list[Item]:
@@ -211,7 +211,7 @@ class FtpStore(FolderStore):
     def _warn(self, path: str, unknown: Sequence[str]) -> None:
         if unknown and path not in self._warned:
             self._warned.add(path)
-            text = "%s: %d lines of the listing of %s have an unknown format and are left out: %r"
+            text = "%s: %d lines of the listing of %s have an unknown format and are skipped: %r"
             log.warning(text, self._options.place, len(unknown), path, unknown[0])
 
     def _named(self, folder: str, item: Item) -> Item:
@@ -312,7 +312,7 @@ class _FtpFile(OpenFile):
         except (OSError, EOFError, ftplib.Error):
             client.close()
         else:
-            self._store.give_back(client)
+            self._store.release(client)
 
     def _block(self, size: int) -> bytes:
         """The next bytes; none at the end."""
@@ -336,7 +336,7 @@ class _FtpFile(OpenFile):
             raise
         if not block:
             self._client = self._data = None
-            self._store.give_back(client)
+            self._store.release(client)
             if self._position < self.size:
                 raise FileChanged(self._found.path, "has become shorter")
             self.size = self._position
@@ -349,7 +349,7 @@ class _FtpFile(OpenFile):
                 client, self._found, self._position, growing=self._growing
             )
         except StoreRefused:
-            self._store.give_back(client)
+            self._store.release(client)
             raise
         except BaseException:
             client.close()

@@ -319,7 +319,7 @@ def credentials_of(options: GcsOptions) -> Any:
         return google.auth.default(scopes=[_SCOPE])[0]
     except (GoogleAuthError, OSError, ValueError, AttributeError) as error:
         # Messages of decoding errors may show the key.
-        text = "They are no key in JSON" if isinstance(error, ValueError) else str(error)
+        text = "They are not a key in JSON" if isinstance(error, ValueError) else str(error)
         path = options.credentials_path
         subject = f"The credentials in '{path}'" if path else "The credentials"
         raise StoreRefused(f"{subject} cannot be used: {text}", CREDENTIALS) from error

@@ -126,7 +126,7 @@ class LocalReadStore(ReadStore):
         path = folder + name
         if path not in self._undecodable and len(self._undecodable) < self._page:
             self._undecodable.add(path)
-            log.warning("%r is left out: its name is no UTF-8, and so no offset can have it", path)
+            log.warning("%r is skipped: its name is not UTF-8, and so no offset can have it", path)
 
 
 def _is_text(name: str) -> bool:

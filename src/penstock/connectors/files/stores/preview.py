@@ -11,8 +11,8 @@ from penstock.connectors.files.stores.store import Data, NewFile, Store
 class PreviewStore(Store):
     """Reports a line for every file: its name, records, bytes, and whether it is complete."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
         self._lock = Lock()  # files are committed by several threads
 
     def create(self, path: str) -> NewFile:
@@ -20,7 +20,7 @@ class PreviewStore(Store):
 
     def report(self, line: str) -> None:
         with self._lock:
-            self._tell(line)
+            self._show(line)
 
 
 class _PreviewFile(NewFile):

@@ -156,7 +156,7 @@ class SftpStore(FolderStore):
         path = absolute(folder)
 
         if self._status(path).kind is not Kind.FOLDER:
-            raise StoreMissing(f"{self.options.place}: {path} is no folder")
+            raise StoreMissing(f"{self.options.place}: {path} is not a folder")
 
     def _status(self, path: str) -> Item:
         async def request(client: asyncssh.SFTPClient) -> Item:

@@ -178,9 +178,9 @@ class _Http1:
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return untrusted(request, error)
         if isinstance(error, aiohttp.InvalidURL):
-            return DataError(f"'{request.url}' is no URL")
+            return DataError(f"'{request.url}' is not a URL")
         if isinstance(error, ValueError) and not isinstance(error, OSError):
-            return DataError(f"{request.method} {request.url} is no request: {error}")
+            return DataError(f"{request.method} {request.url} is not a request: {error}")
         return unreachable(request, error)
 
     async def close(self) -> None:
@@ -235,7 +235,7 @@ class _Http2:
                     request.url,
                 )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise DataError(f"'{request.url}' is no URL: {error}") from error
+            raise DataError(f"'{request.url}' is not a URL: {error}") from error
         except httpx.HTTPError as error:
             cause: BaseException | None = error
             while cause is not None:

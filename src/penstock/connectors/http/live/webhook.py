@@ -144,7 +144,7 @@ class HookReader(StreamReader):
         try:
             value = self._value(body)
         except ValueError:
-            return web.Response(status=400, text="the body is no JSON")
+            return web.Response(status=400, text="the body is not JSON")
         if len(self._waiting) >= plan.most:
             return self._retry_later(web)
         self._number += 1

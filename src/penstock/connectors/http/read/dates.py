@@ -181,7 +181,7 @@ def zone_of(text: str) -> tzinfo:
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"'{text}' is no time zone") from None
+        raise ValueError(f"'{text}' is not a time zone") from None
 
 
 def instant(moment: datetime) -> str:
@@ -214,4 +214,4 @@ def of_millis(ms: int) -> datetime:
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     except OverflowError:
-        raise ValueError(f"{ms} is no time in ms since 1970") from None
+        raise ValueError(f"{ms} is not a time in ms since 1970") from None

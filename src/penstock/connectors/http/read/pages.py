@@ -60,7 +60,7 @@ def following(
                 return None
             if not isinstance(node, str | int):
                 raise Unreadable(
-                    f"At '{pages.pointer.text}' is no text: check penstock.http.page.pointer"
+                    f"At '{pages.pointer.text}' is not a string: check penstock.http.page.pointer"
                 )
             if pages.kind is Paging.NEXT:
                 request = _at(previous, str(node))

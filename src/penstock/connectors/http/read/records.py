@@ -77,7 +77,7 @@ def document_of(answer: Answer) -> Any:
         return orjson.loads(answer.body)
     except orjson.JSONDecodeError as error:
         raise Unreadable(
-            f"The answer of {answer.url} is no JSON ({error}): {answer.text[:100]!r}"
+            f"The answer of {answer.url} is not JSON ({error}): {answer.text[:100]!r}"
         ) from None
 
 

@@ -218,7 +218,7 @@ PROCESS: Final = key(
 )  # fmt: skip
 SKIP: Final = key(
     "http.response.policy.codes.skip", STRING, "300..399", HIGH, _L,
-    "Statuses that are left out; others fail the task, but for 408, 429 and 5xx, which are tried "
+    "Statuses that are skipped; others fail the task, but for 408, 429 and 5xx, which are tried "
     "again.", _STATUSES,
 )  # fmt: skip
 LIST: Final = key(
@@ -251,7 +251,7 @@ TIME_PARSER: Final = _class_key(
     "http.response.record.timestamp.parser",
     "http.response.timestamp.EpochMillisOrDelegateTimestampParser",
     ("EpochMillisTimestampParser", "DateTimeFormatterTimestampParser", "RegexTimestampParser"),
-    _L, "How timestamps are read: ms since 1970, by a pattern, one or the other, or within a text.",
+    _L, "How timestamps are read: ms since 1970, by a pattern, one or the other, or in a string.",
 )  # fmt: skip
 TIME_DELEGATE: Final = _class_key(
     "http.response.record.timestamp.parser.delegate",
@@ -268,7 +268,7 @@ ZONE: Final = key(
 )  # fmt: skip
 REGEX: Final = key(
     "http.response.record.timestamp.parser.regex", STRING, ".*", LOW, _L,
-    "What is the timestamp within a text: the first group.", valid_regex(),
+    "What is the timestamp within a string: the first group.", valid_regex(),
 )  # fmt: skip
 REGEX_DELEGATE: Final = _class_key(
     "http.response.record.timestamp.parser.regex.delegate",
@@ -340,7 +340,7 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             yield setting.name, f"{setting.name} must be set when {AUTH.name} is {kind}"
     url = str(parsed.get(URL.name) or "")
     if url and "${" not in url and not url.startswith(("http://", "https://")):
-        yield URL.name, f"Invalid value {url} for configuration {URL.name}: it is no URL"
+        yield URL.name, f"Invalid value {url} for configuration {URL.name}: it is not a URL"
 
 
 SOURCE: Final = ConfigDef(

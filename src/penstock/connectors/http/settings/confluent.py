@@ -65,7 +65,7 @@ NULLS: Final = key(
 ERRORS: Final = key(
     "behavior.on.error", STRING, "fail", LOW, _C,
     "What is done with records that the server refuses. fail: `errors.tolerance` decides, and a "
-    "server that is unreachable is waited for. ignore, log: they are left out, also when "
+    "server that is unreachable is waited for. ignore, log: they are skipped, also when "
     "the server is "
     "away for longer than `max.retries` tries.",
     named("fail", "log", "ignore"), ("fail", "log", "ignore"),

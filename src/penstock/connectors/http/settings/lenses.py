@@ -44,7 +44,7 @@ def _statuses_problem(entries: tuple[str, ...] | None) -> str | None:
     bad = [
         entry for entry in entries or () if not entry.isdecimal() or not 100 <= int(entry) <= 599
     ]
-    return f"these are no statuses: {', '.join(bad)}" if bad else None
+    return f"invalid statuses: {', '.join(bad)}" if bad else None
 
 
 def _content_problem(text: str | None) -> str | None:
@@ -136,11 +136,11 @@ PASSWORD_KEY: Final = key(
 )
 TIDY: Final = key(
     "connect.http.json.tidy", BOOLEAN, False, HIGH, _G,
-    "Whether a comma before a closing bracket is left out, as templates of batches leave one.",
+    "Whether a comma before a closing bracket is removed, as templates of batches leave one.",
 )  # fmt: skip
 NULL: Final = key(
     "connect.http.null.payload.handler", STRING, "error", HIGH, _G,
-    "What stands for a null in templates: an error, nothing, `null`, or a text.",
+    "What stands for a null in templates: an error, nothing, `null`, or a string.",
     named(*_HANDLERS), _HANDLERS,
 )  # fmt: skip
 NULL_TEXT: Final = key(

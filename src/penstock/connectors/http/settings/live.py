@@ -110,7 +110,7 @@ def _socket_problem(text: str | None) -> str | None:
             return None
     except ValueError:
         pass
-    return "it is no URL of a WebSocket: ws://host:port/path or wss://host:port/path"
+    return "it is not a URL of a WebSocket: ws://host:port/path or wss://host:port/path"
 
 
 WS_URL: Final = key(
@@ -190,7 +190,7 @@ def socket_auth(config: Config) -> Fixed | None:
 def _path_problem(text: str | None) -> str | None:
     if text is None or (text.startswith("/") and not any(char in text for char in "{}?# ")):
         return None
-    return "it is no path: /hooks/orders"
+    return "it is not a path: /hooks/orders"
 
 
 _ACCESS: Final = ("none", "basic", "bearer", "hmac")
@@ -225,7 +225,7 @@ ALGORITHM: Final = key(
 )  # fmt: skip
 FORMAT: Final = key(
     "webhook.body.format", STRING, "string", MEDIUM, "Webhook",
-    "What a body becomes: a text, a value without a schema of its JSON, or bytes.",
+    "What a body becomes: a string, a value without a schema of its JSON, or bytes.",
     named(*_FORMATS), _FORMATS,
 )  # fmt: skip
 KEY_HEADER: Final = key(

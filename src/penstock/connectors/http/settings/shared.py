@@ -90,7 +90,7 @@ def _url_problem(text: str | None) -> str | None:
             return None
     except ValueError:
         pass
-    return "it is no URL: http://host:port/path or https://host:port/path"
+    return "it is not a URL: http://host:port/path or https://host:port/path"
 
 
 URL: Final = checking("a URL of http or https", _url_problem)

@@ -15,9 +15,9 @@ _SHOWN = 500
 class PreviewWriter(SinkWriter):
     """Shows requests instead of sending them. Contacts no server, not even for tokens."""
 
-    def __init__(self, plan: SinkPlan, tell: Callable[[str], None]) -> None:
+    def __init__(self, plan: SinkPlan, show: Callable[[str], None]) -> None:
         self._plan = plan
-        self._tell = tell
+        self._show = show
 
     def write(self, records: Records, failed: Failed) -> None:
         prepared = prepare(self._plan, list(rows_of(records)))
@@ -27,4 +27,4 @@ class PreviewWriter(SinkWriter):
                 request = job.request
                 body = (request.body or b"").decode("utf-8", "replace")
                 ellipsis = "…" if len(body) > _SHOWN else ""
-                self._tell(f"{request.method} {request.url} {body[:_SHOWN]}{ellipsis}".rstrip())
+                self._show(f"{request.method} {request.url} {body[:_SHOWN]}{ellipsis}".rstrip())

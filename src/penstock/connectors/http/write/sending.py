@@ -151,6 +151,6 @@ def codes(text: str, separator: str = ",", span: str = "-") -> frozenset[int]:
         start = int(first) if first or not dash else 100
         end = (int(last) if last else 599) if dash else start
         if not 100 <= start <= end <= 599:
-            raise ValueError(f"'{part}' is no span of statuses, which are from 100 to 599")
+            raise ValueError(f"'{part}' is not a span of statuses, which are from 100 to 599")
         statuses.update(range(start, end + 1))
     return frozenset(statuses)

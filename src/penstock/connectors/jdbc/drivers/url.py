@@ -350,7 +350,7 @@ def _hosts(addresses: str, default: int) -> tuple[tuple[str, int], ...]:
         elif port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16:
             hosts.append((host, int(port)))
         else:
-            raise UrlInvalid(f"'{port}' is no port")
+            raise UrlInvalid(f"'{port}' is not a port")
     return tuple(hosts)
 
 

@@ -135,7 +135,7 @@ class Shapes:
             text = f"{unit.called}: {description}, which Connect has no type for"
             if text not in self._warned:
                 self._warned.add(text)
-                log.warning("%s; it is left out", text)
+                log.warning("%s; it is skipped", text)
         return Shape(source, tuple(columns), self.order(unit, columns, reading), _numbered(columns))
 
     def source(self, unit: Unit, reading: Reading) -> str:

@@ -107,7 +107,7 @@ PK_FIELDS: Final = Key(
     default=(),
     importance=MEDIUM,
     doc="Names of the key's columns. Empty: `__connect_topic`, `__connect_partition` and "
-    "`__connect_offset` for `kafka`, else all fields. A key that is no struct needs one name.",
+    "`__connect_offset` for `kafka`, else all fields. A key that is not a struct needs one name.",
     group=_MAPPING,
     order=3,
 )
@@ -242,7 +242,7 @@ TRIM_SENSITIVE_LOG: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether the database's words about a record are left out of errors: they may hold data.",
+    doc="Whether the database's words about a record are omitted from errors: they may hold data.",
 )
 MERGE_HOLDLOCK: Final = Key(
     "mssql.use.merge.holdlock",

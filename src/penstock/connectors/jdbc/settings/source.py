@@ -395,7 +395,7 @@ def _columns_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             yield INCREMENTING_COLUMN.name, f"mode={mode} with 'query' needs its name"
         for key in (TIMESTAMP_MAPPING, INCREMENTING_MAPPING):
             if parsed.get(key.name):
-                yield key.name, "a query is no table whose name could match"
+                yield key.name, "a query is not a table whose name could match"
     for key in (TIMESTAMP_MAPPING, INCREMENTING_MAPPING):
         for entry in _list(parsed.get(key.name)):
             try:

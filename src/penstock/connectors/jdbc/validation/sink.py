@@ -78,7 +78,7 @@ def _sink(config: Config, connection: Connection, until: float) -> Iterator[Find
         except DatabaseRefused as error:
             yield Finding(
                 user_setting(config),
-                f"Table {table} cannot be looked at: {error}. Grant {user(connection)} what it "
+                f"Table {table} cannot be inspected: {error}. Grant {user(connection)} what it "
                 "needs, or name another table.",
             )
 
@@ -143,7 +143,7 @@ class _SinkLook:
                 return
             missing = self._privileges.missing(table, existing, ("SELECT", "INSERT", "UPDATE"))
         except DatabaseRefused as error:
-            yield Finding(name, f"Table {table} cannot be looked at: {error}")
+            yield Finding(name, f"Table {table} cannot be inspected: {error}")
             return
         if missing:
             yield Finding(

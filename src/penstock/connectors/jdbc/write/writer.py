@@ -159,7 +159,7 @@ class JdbcWriter(SinkWriter):
         """The error, with its record in the message."""
         if not isinstance(error, RowRefused):
             return error
-        reason = "the database's words are left out" if self._settings.trims_errors else str(error)
+        reason = "the database's words are omitted" if self._settings.trims_errors else str(error)
         topic = records.topics[row]
         table = self._settings.table_of(topic)
         return RowRefused(

@@ -90,7 +90,7 @@ def text_of(value: Any, mode: Mode = Mode.RELAXED) -> str:
             (candidate for kind, candidate in _WRITERS.items() if isinstance(value, kind)), None
         )
         if writer is None:
-            raise DataError(f"{kind.__name__} is no type of BSON")
+            raise DataError(f"{kind.__name__} is not a type of BSON")
     return writer(value, mode)
 
 

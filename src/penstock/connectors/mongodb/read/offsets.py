@@ -50,4 +50,4 @@ def token_of(offset: Mapping[str, Primitive] | None) -> dict[str, Any] | None:
     try:
         return parse_document(text if isinstance(text, str) else "")
     except TextInvalid as error:
-        raise PenstockError(f"The stored offset is no resume token: {error}") from error
+        raise PenstockError(f"The stored offset is not a resume token: {error}") from error

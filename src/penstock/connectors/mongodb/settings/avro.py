@@ -67,7 +67,7 @@ class _Reader:
         if isinstance(avro, str):
             return self._named(avro, path, space)
         if not isinstance(avro, Mapping) or "type" not in avro:
-            raise _wrong(path, f"'{avro}' is no Avro schema.")
+            raise _wrong(path, f"'{avro}' is not an Avro schema.")
         match avro["type"]:
             case "record":
                 return self._record(avro, path, space)

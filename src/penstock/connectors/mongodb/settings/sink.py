@@ -382,7 +382,7 @@ CDC_REMOVE_NULLS: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether fields that are null are left out of what a handler writes.",
+    doc="Whether fields that are null are omitted from what a handler writes.",
     group=_CDC,
     order=2,
 )

@@ -127,7 +127,7 @@ def moment_of(text: str) -> tuple[int, int] | None:
         timestamp = parse_document(f'{{"at": {text}}}')["at"]
         if hasattr(timestamp, "inc"):
             return timestamp.time, timestamp.inc
-        raise ValueError(f"'{text}' is no BSON timestamp")
+        raise ValueError(f"'{text}' is not a BSON timestamp")
     moment = datetime.fromisoformat(text.strip())
     if moment.tzinfo is None:
         raise ValueError(f"'{text}' has no time zone")
@@ -217,7 +217,7 @@ FULL_DOCUMENT_ONLY: Final = _flag(
 )
 TOMBSTONES: Final = _flag(
     "publish.full.document.only.tombstone.on.delete",
-    "Whether deletes become records without a value then; else they are left out.",
+    "Whether deletes become records without a value then; else they are skipped.",
     _STREAM,
     6,
 )

@@ -134,7 +134,7 @@ def _long(value: int) -> Int64:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise DataError(f"names of members are texts, not {name!r}")
+        raise DataError(f"names of members are strings, not {name!r}")
     return name
 
 
@@ -159,7 +159,7 @@ def _of_text(value: str) -> Document:
     try:
         document = parse(value)
     except TextInvalid as error:
-        raise DataError(f"the text is no JSON: {error}") from error
+        raise DataError(f"the text is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DataError("the text is JSON, but no document")
     return document
@@ -235,7 +235,7 @@ def _map(schema: Schema) -> Convert:
 
     def convert(value: Any) -> Document:
         if not texts or not isinstance(value, Mapping):
-            raise DataError("names of members are texts: a map with other keys is no document")
+            raise DataError("names of members are strings: a map with other keys is not a document")
         return {
             _name(name): default if member is None else member if inner is None else inner(member)
             for name, member in value.items()

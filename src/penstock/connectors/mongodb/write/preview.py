@@ -15,9 +15,9 @@ from penstock.connectors.mongodb.write.plan import Plan
 class PreviewWriter(SinkWriter):
     """Connects to nothing."""
 
-    def __init__(self, plan_of: Callable[[str], Plan], tell: Callable[[str], None]) -> None:
+    def __init__(self, plan_of: Callable[[str], Plan], show: Callable[[str], None]) -> None:
         self._plan_of = plan_of
-        self._tell = tell
+        self._show = show
 
     def write(self, records: Records, failed: Failed) -> None:
         for job in jobs_of(records, self._plan_of, failed):
@@ -25,4 +25,4 @@ class PreviewWriter(SinkWriter):
                 parts = [f"{write.kind.value} {job.namespace}"]
                 parts += [json_util.dumps(write.filter)] if write.kind is not Kind.INSERT else []
                 parts += [json_util.dumps(write.document)] if write.document is not None else []
-                self._tell(" ".join(parts))
+                self._show(" ".join(parts))

@@ -213,4 +213,4 @@ def _at(document: object, path: tuple[str, ...]) -> str:
         return "true" if document else "false"
     if isinstance(document, (int, float)):
         return str(document)
-    raise DataError(f"The field '{'.'.join(path)}' is no text or number (WITHKEY)")
+    raise DataError(f"The field '{'.'.join(path)}' is not a string or number (WITHKEY)")

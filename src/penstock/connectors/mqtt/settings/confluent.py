@@ -238,7 +238,7 @@ TARGET: Final = Key(
     default="${topic}",
     importance=MEDIUM,
     check=checking("a pattern of an MQTT topic", pattern_problem),
-    doc="The MQTT topic of a record: a text with ${topic}, ${partition}, ${key}, ${header.NAME} "
+    doc="The MQTT topic of a record: a string with ${topic}, ${partition}, ${key}, ${header.NAME} "
     "and ${value.FIELD.FIELD}.",
     group=shared.GROUP,
     order=10,

@@ -276,7 +276,7 @@ DUPLICATES: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Accepted for compatibility. A message that the broker sends again is left out where Kafka "
+    doc="Accepted for compatibility. A message that the broker sends again is skipped where Kafka "
     "has it, and only there: a duplicate may be all that there is of a message.",
     group=_CONNECTION,
     order=12,
@@ -288,7 +288,7 @@ ERROR_POLICY: Final = Key(
     importance=HIGH,
     check=one_of("THROW", "NOOP", "RETRY"),
     doc="What happens with records that the broker refuses. THROW, RETRY: `errors.*` apply to "
-    "them; NOOP: they are left out, with a warning.",
+    "them; NOOP: they are skipped, with a warning.",
     group=_CONNECTION,
     order=9,
 )

@@ -110,7 +110,7 @@ def _text(value: Any, placeholder: str) -> str:
                 return value.decode()
             except UnicodeDecodeError:
                 raise DataError(f"${{{placeholder}}} of the record is not UTF-8") from None
-    raise DataError(f"${{{placeholder}}} of the record is no text or number")
+    raise DataError(f"${{{placeholder}}} of the record is not a string or number")
 
 
 def payload_of(value: Any, schema: Any) -> bytes:

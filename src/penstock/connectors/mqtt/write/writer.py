@@ -51,7 +51,7 @@ class MqttWriter(SinkWriter):
         if self._plan.ignores_errors:
             for row, problem in refused.items():
                 log.warning(
-                    "The record %s of %s is left out (connect.mqtt.error.policy): %s",
+                    "The record %s of %s is skipped (connect.mqtt.error.policy): %s",
                     records.offsets[row] if records.offsets else row,
                     records.topics[row],
                     problem,
@@ -69,12 +69,12 @@ class MqttWriter(SinkWriter):
 class PreviewWriter(SinkWriter):
     """Shows the messages without connecting to a broker."""
 
-    def __init__(self, options: Options, plan: SinkPlan, tell: Callable[[str], None]) -> None:
+    def __init__(self, options: Options, plan: SinkPlan, show: Callable[[str], None]) -> None:
         self._items = Items(plan, v5=options.v5)
-        self._tell = tell
+        self._show = show
 
     def write(self, records: Records, failed: Failed) -> None:
         for item in self._items.of(records, failed):
             if item is not None:
                 payload = item.payload.decode("utf-8", "backslashreplace")
-                self._tell(f"{item.topic.decode()} {payload}")
+                self._show(f"{item.topic.decode()} {payload}")

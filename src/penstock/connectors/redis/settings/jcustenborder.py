@@ -171,7 +171,7 @@ CHARSET: Final = Key(
     default="UTF-8",
     importance=LOW,
     check=CHARSET_CHECK,
-    doc="The charset of keys and values that are texts.",
+    doc="The charset of keys and values that are strings.",
 )
 
 

@@ -73,7 +73,7 @@ def _notifications(ask: Callable[..., Any], setting: str) -> Iterable[Finding]:
     if "K" not in flags or len(flags) < 2:
         yield Finding(
             setting,
-            "The server does not tell of changes of keys: set notify-keyspace-events to KEA in "
+            "The server does not publish changes of keys: set notify-keyspace-events to KEA in "
             f"its configuration (it is '{flags}')",
         )
 

@@ -44,7 +44,7 @@ class Charset:
         if isinstance(value, bytes):
             return value
         raise DataError(
-            f"The {part} of the record has to be a text or bytes, it is {_kind(value)}. Use the "
+            f"The {part} of the record has to be a string or bytes, it is {_kind(value)}. Use the "
             f"StringConverter or the ByteArrayConverter ({part}.converter), or a transform"
         )
 
@@ -102,7 +102,7 @@ def _map(schema: Schema | None, charset: Charset) -> Fields:
 
     def head(name: Any) -> bytes:
         if type(name) is not str:
-            raise DataError(f"A field's name has to be a text, it is {_kind(name)}")
+            raise DataError(f"A field's name has to be a string, it is {_kind(name)}")
         word = charset.encode(name)
         encoded = b"$%d\r\n%b\r\n" % (len(word), word)
         if len(heads) < _NAMES:

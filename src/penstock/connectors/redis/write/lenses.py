@@ -123,7 +123,7 @@ class _Record:
                 self.value = None, orjson.loads(value)
             except ValueError as error:
                 raise DataError(
-                    f"The value of the record is a text without JSON: {error}"
+                    f"The value of the record is a string without JSON: {error}"
                 ) from error
         if not isinstance(self.value[1], dict):
             raise DataError(
@@ -210,7 +210,7 @@ def _fields(typed: Typed) -> Mapping[str, Any]:
     schema, value = typed
     node = node_of(schema, lenses=True)(value)
     if not isinstance(node, dict):
-        raise DataError("What is selected with * has to be a struct or a map of texts")
+        raise DataError("What is selected with * has to be a struct or a map of strings")
     return node
 
 
@@ -240,7 +240,7 @@ def _geo_command(
     try:
         longitude, latitude = (double(record.number(path)) for path in paths)
     except DataError as error:
-        log.warning("A record without a place is left out: %s", error)
+        log.warning("A record without a place is skipped: %s", error)
         return None
     payload = _payload(statement, record)
     return key, pack(b"GEOADD", key, longitude, latitude, payload), 0

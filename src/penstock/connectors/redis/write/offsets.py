@@ -51,7 +51,7 @@ def read_offsets(
         except (ValueError, TypeError, KeyError) as error:
             raise PenstockError(
                 f"The key '{key.decode()}' holds no offset: {data!r}. Delete it to have the "
-                "partition written from its begin"
+                "partition written from its beginning"
             ) from error
     return offsets
 

@@ -78,7 +78,9 @@ class RedisWriter(SinkWriter):
         }
         if seeks:
             for topic_partition, offset in seeks.items():
-                log.info("Redis has %s up to offset %d: going on there", topic_partition, offset)
+                log.info(
+                    "Redis has %s up to offset %d; the sink resumes there", topic_partition, offset
+                )
             self._context.seek(seeks)
 
     def _offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -163,7 +165,7 @@ class RedisWriter(SinkWriter):
     def _refuse(self, row: int, text: str, records: Records, failed: Failed) -> None:
         if self._plan.drops_refused:
             log.warning(
-                "Redis refuses the record at %s-%s@%d, which is left out: %s",
+                "Redis refuses the record at %s-%s@%d, which is skipped: %s",
                 records.topics[row], records.partitions[row], records.offsets[row], text,
             )  # fmt: skip
         else:
@@ -215,15 +217,15 @@ def _batch_id(records: Records) -> BatchId:
 class PreviewWriter(SinkWriter):
     """Shows the commands, one per line, without connecting."""
 
-    def __init__(self, maker: Maker, tell: Callable[[str], None]) -> None:
+    def __init__(self, maker: Maker, show: Callable[[str], None]) -> None:
         self._maker = maker
-        self._tell = tell
+        self._show = show
 
     def write(self, records: Records, failed: Failed) -> None:
         commands = self._maker.make(records, failed)
         for number in range(len(commands)):
             for data in commands.bytes_of([number]):
-                self._tell(shown(unpack(data)))
+                self._show(shown(unpack(data)))
 
 
 def shown(words: Iterable[bytes]) -> str:

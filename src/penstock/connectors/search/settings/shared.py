@@ -250,7 +250,7 @@ DROP_INVALID: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether records that cannot be converted are left out. With `errors.tolerance=all` they "
+    doc="Whether records that cannot be converted are skipped. With `errors.tolerance=all` they "
     "go to the dead letter queue in any case.",
     group=CONVERSION,
     order=6,

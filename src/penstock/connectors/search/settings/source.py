@@ -39,7 +39,7 @@ def _query_problem(text: str | None) -> str | None:
         query = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         return f"It is not JSON: {error}"
-    return None if isinstance(query, dict) and query else "It is no query: a JSON object"
+    return None if isinstance(query, dict) and query else "It is not a query: a JSON object"
 
 
 INDICES: Final = Key(
@@ -48,7 +48,7 @@ INDICES: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     doc="What is read: names of indices, data streams and aliases, patterns with `*`; those that "
-    "begin with `-` are left out. Of an alias, its filter is not used.",
+    "begin with `-` are skipped. Of an alias, its filter is not used.",
     group=_READING,
 )
 TOPIC: Final = Key(

@@ -158,7 +158,7 @@ class TopicActions:
                     return int(text)
                 except (TypeError, ValueError):
                     raise DataError(
-                        f"The header '{name}' (external.version.header) is no whole number"
+                        f"The header '{name}' (external.version.header) is not a whole number"
                     ) from None
         raise DataError(f"The record has no header '{name}' (external.version.header)")
 

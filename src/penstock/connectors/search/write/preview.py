@@ -15,9 +15,9 @@ class PreviewClient(Client):
     request: as the cluster gets it, with the document after it. It assumes that no indices or
     mappings exist, so all are created."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None]) -> None:
         self.place = "nowhere"
-        self._tell = tell
+        self._show = show
 
     def request(
         self,
@@ -29,7 +29,7 @@ class PreviewClient(Client):
     ) -> Any:
         if method != "GET":
             text = "" if body is None else f" {orjson.dumps(body).decode()}"
-            self._tell(f"{method} {path}{text}")
+            self._show(f"{method} {path}{text}")
         return {}
 
     def bulk(self, body: bytes) -> Any:
@@ -37,7 +37,7 @@ class PreviewClient(Client):
         for action in lines:
             # Deletions have no document.
             document = "" if action.startswith('{"delete":') else f" {next(lines)}"
-            self._tell(f"{action}{document}")
+            self._show(f"{action}{document}")
         return {"errors": False, "items": []}
 
     def exists(self, path: str) -> bool:

@@ -102,7 +102,7 @@ def test_cells_that_do_not_fit_fail_their_row_alone() -> None:
     result = read(its, text.encode())
     assert [row["id"] for row in result.values if row] == [*range(50), 51]
     assert {row: str(error) for row, error in result.failed.items()} == {
-        50: "Line 52: column 'id': 'x' is no INT64"
+        50: "Line 52: column 'id': 'x' is not of type INT64"
     }
 
 

@@ -326,7 +326,7 @@ def test_what_a_format_cannot_hold_is_refused_by_row(format: Format) -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        (struct({"a-b": INT32}), "'a-b' is no name for Avro"),
+        (struct({"a-b": INT32}), "'a-b' is not a name for Avro"),
         (struct({"a": map_of(STRING, INT32), "b": Schema(Type.ARRAY)}), "need schemas for all"),
         (
             struct({"a": struct({"x": INT32}, name="P"), "b": struct({"y": INT32}, name="P")}),

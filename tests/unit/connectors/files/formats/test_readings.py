@@ -241,7 +241,7 @@ def test_lines_of_text(encoding: str, text: str) -> None:
 def test_lines_that_are_no_text_fail_by_themselves() -> None:
     result = read(reading("String"), b"a\n\xff\nb\n")
     assert result.values == ["a", None, "b"]
-    assert "Line 2: it is no text in utf-8" in str(result.failed[1])
+    assert "Line 2: it is not text in utf-8" in str(result.failed[1])
 
 
 def test_a_line_that_has_no_end_is_refused() -> None:

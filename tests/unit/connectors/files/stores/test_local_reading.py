@@ -129,4 +129,4 @@ def test_a_name_that_is_no_text_is_left_out(
     store = LocalReadStore()
     for _ in range(2):
         assert [each.path for each in store.list(f"{tmp_path}/")] == [str(tmp_path / "a")]
-    assert caplog.text.count("is left out") == 1
+    assert caplog.text.count("is skipped") == 1

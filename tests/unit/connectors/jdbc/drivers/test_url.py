@@ -75,7 +75,7 @@ def test_a_timeout_of_zero_waits_without_end() -> None:
 BAD = [
     ("postgresql://h/d", "jdbc:"),
     ("jdbc:oracle", "jdbc:DATABASE:"),
-    ("jdbc:postgresql://h:port/d", "no port"),
+    ("jdbc:postgresql://h:port/d", "not a port"),
     ("jdbc:postgresql://h/d?sslkey=/a.pk8", "openssl"),
     ("jdbc:postgresql://h/d?sslmode=maybe", "sslmode 'maybe' is none of disable, allow"),
     ("jdbc:postgresql://h/d?channelBinding=on", "channelBinding 'on' is none of disable, prefer"),

@@ -57,7 +57,7 @@ def test_sql_server_locks_only_if_that_is_wished() -> None:
              "penstock.jdbc.driver.jars": __file__, "penstock.jdbc.driver.class": "x"}  # fmt: skip
     assert [each.name for each in JDBC_SINK.validate(given) if each.errors] == [
         "penstock.jdbc.driver.class"
-    ], "this file is no jar"
+    ], "this file is not a jar"
 
 
 def test_rows_that_are_all_key_are_merged_without_an_update() -> None:

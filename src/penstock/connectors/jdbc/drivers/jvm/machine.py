@@ -57,7 +57,7 @@ def driver_of(url: Url, address: str) -> tuple[Any, Any]:
                 [f"{CLASS}: there is no class '{class_name}' to be had from {searched} ({error})"]
             ) from error
         if not isinstance(driver, jpype.JClass("java.sql.Driver")):
-            raise ConfigInvalid([f"{CLASS}: '{class_name}' is no JDBC driver"])
+            raise ConfigInvalid([f"{CLASS}: '{class_name}' is not a JDBC driver"])
         return driver, loader
     services = jpype.JClass("java.util.ServiceLoader").load(jpype.JClass("java.sql.Driver"), loader)
     drivers = services.iterator()

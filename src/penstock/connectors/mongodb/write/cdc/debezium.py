@@ -64,11 +64,11 @@ def _document(value: Mapping[str, Any], name: str, operation: str) -> Document:
         raise DataError(f"{operation} document missing `{name}` field.")
     text = value[name]
     if not isinstance(text, str):
-        raise DataError(f"{operation} document: `{name}` is no text with a document")
+        raise DataError(f"{operation} document: `{name}` is not a string with a document")
     try:
         return parse_document(text)
     except TextInvalid as error:
-        raise DataError(f"{operation} document: `{name}` is no document: {error}") from error
+        raise DataError(f"{operation} document: `{name}` is not a document: {error}") from error
 
 
 def _by_key(key: Mapping[str, Any], operation: str) -> Document:
@@ -78,7 +78,7 @@ def _by_key(key: Mapping[str, Any], operation: str) -> Document:
     try:
         return parse_document(f"{{{ID}: {key[_KEY_ID]}}}")
     except TextInvalid as error:
-        raise DataError(f"{operation} document: `{_KEY_ID}` is no value: {error}") from error
+        raise DataError(f"{operation} document: `{_KEY_ID}` is not a value: {error}") from error
 
 
 def of_row(entry: Entry) -> Write | None:
