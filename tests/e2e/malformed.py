@@ -295,15 +295,15 @@ def configs(chance: random.Random) -> Iterator[Wrong]:
     for base, settings in ((SOURCE, sources), (SINK, sinks)):
         for name, value in settings:
             config: dict[str, object] = {**base, name: value}
-            told = "" if value is None else name  # Kafka Connect does not name a null setting
+            reported = "" if value is None else name  # Kafka Connect does not name a null setting
             if name == "topics.regex":
                 config.pop("topics", None)
-            yield wrong("POST", "/connectors", {"name": "new", "config": config}, (400,), told)
+            yield wrong("POST", "/connectors", {"name": "new", "config": config}, (400,), reported)
             if base is SOURCE:
-                yield wrong("PUT", f"/connectors/{RUNNING}/config", config, (400,), told)
+                yield wrong("PUT", f"/connectors/{RUNNING}/config", config, (400,), reported)
                 if value is not None:
                     target = f"/connectors/{RUNNING}/config"
-                    yield wrong("PATCH", target, {name: value}, (400,), told)
+                    yield wrong("PATCH", target, {name: value}, (400,), reported)
     for name in ("topic", "connector.class"):
         yield wrong("PATCH", f"/connectors/{RUNNING}/config", {name: None}, (400,))
     for given in ("", " ", "Nope", "org.example.Nope", "FileStream", "java.lang.Object", "\x00"):

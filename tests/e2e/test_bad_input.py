@@ -165,7 +165,7 @@ def test_an_old_java_is_named(settings: dict[str, str], tmp_path: Path) -> None:
     refused(tmp_path, settings, "Java 11 is too old", "17", JAVA_HOME=str(tmp_path))
 
 
-def test_a_worker_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_worker_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "nowhere.properties"
     message_of(penstock("distributed", file), str(file), "No such file or directory")
 
@@ -189,7 +189,7 @@ def test_a_trace_is_shown_when_asked_for(settings: dict[str, str], tmp_path: Pat
     assert "org.example.Nonsense" in ended.stderr
 
 
-def test_a_broker_that_is_not_there_is_named(patient: dict[str, Patient]) -> None:
+def test_a_missing_broker_is_named(patient: dict[str, Patient]) -> None:
     nobody = patient["bootstrap.servers"]
     message_of(nobody.ended(), "bootstrap.servers", nobody.value)
 

@@ -46,14 +46,14 @@ class Place:
             check=False,
         )
 
-    def told(self, *args: str, stdin: str = "") -> str:
+    def reported(self, *args: str, stdin: str = "") -> str:
         """Returns what the command prints; it must exit with 0."""
         done = self.run(*args, stdin=stdin)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def json(self, *args: str) -> Any:
-        return json.loads(self.told(*args, "--json"))
+        return json.loads(self.reported(*args, "--json"))
 
     def processes(self) -> list[psutil.Process]:
         """The worker's process, or none when it has ended."""
@@ -66,7 +66,7 @@ class Place:
 
     def rows(self, *args: str) -> list[list[str]]:
         """A table's cells, without the header; no cell may contain a blank."""
-        return [line.split() for line in self.told(*args).splitlines()[1:]]
+        return [line.split() for line in self.reported(*args).splitlines()[1:]]
 
 
 def clean_environment() -> dict[str, str]:
@@ -117,7 +117,7 @@ def place(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def healthy(place: Place) -> Place:
     """The worker, once it is healthy."""
-    place.told("health", "--wait", "--timeout", "100")
+    place.reported("health", "--wait", "--timeout", "100")
     return place
 
 
@@ -159,7 +159,7 @@ def test_what_the_worker_has_is_listed(healthy: Place) -> None:
 
 def test_a_predefined_connector_is_loaded_shown_and_unloaded(healthy: Place) -> None:
     # It waits for its file, which does not exist. While stopped, it never looks.
-    loaded = json.loads(healthy.told("load", "file-source", "--set", "topic=predefined"))
+    loaded = json.loads(healthy.reported("load", "file-source", "--set", "topic=predefined"))
     assert loaded["config"] == {
         "connector.class": "FileStreamSource",
         "tasks.max": "1",
@@ -167,12 +167,12 @@ def test_a_predefined_connector_is_loaded_shown_and_unloaded(healthy: Place) -> 
         "topic": "predefined",
         "name": "file-source",
     }
-    assert healthy.told("stop", "file-source").strip() == "file-source: target state is STOPPED"
+    assert healthy.reported("stop", "file-source").strip() == "file-source: target state is STOPPED"
     assert ["file-source", "source"] in [row[:2] for row in healthy.rows("list", "connectors")]
     again = healthy.run("load", "file-source")
     assert again.returncode == 8
     assert "Connector file-source already exists (HTTP 409)" in again.stderr
-    assert healthy.told("unload", "file-source") == "deleted file-source\n"
+    assert healthy.reported("unload", "file-source") == "deleted file-source\n"
     gone = healthy.run("unload", "file-source", "--json")
     assert gone.returncode == 5
     assert json.loads(gone.stdout)["error_code"] == 404
@@ -196,12 +196,12 @@ def test_files_are_applied_and_applied_again(healthy: Place, source: str, tmp_pa
 
     would = healthy.run("apply", "-f", str(tmp_path), "--dry-run")
     assert (would.returncode, would.stdout.splitlines()[0]) == (1, "would create applied")
-    assert healthy.told(*arguments).splitlines()[0] == "created applied"
-    assert healthy.told(*arguments).splitlines()[0] == "applied is unchanged"
+    assert healthy.reported(*arguments).splitlines()[0] == "created applied"
+    assert healthy.reported(*arguments).splitlines()[0] == "applied is unchanged"
 
     resource["spec"] |= {"state": "paused", "config": {"file": "other.txt", "topic": "applied"}}
     file.write_text(json.dumps(resource))
-    assert "target state is PAUSED" in healthy.told(*arguments)
+    assert "target state is PAUSED" in healthy.reported(*arguments)
     assert ["file", "other.txt"] in healthy.rows("config", "applied")
 
     resource["spec"]["class"] = "NoSuchConnector"
@@ -210,7 +210,7 @@ def test_files_are_applied_and_applied_again(healthy: Place, source: str, tmp_pa
     assert (refused.returncode, "NoSuchConnector" in refused.stderr) == (3, True)
 
     file.unlink()
-    pruned = healthy.told(
+    pruned = healthy.reported(
         "apply", "-f", str(tmp_path), "--prune", "--allow-empty", "--keep", source
     )
     assert pruned == "deleted applied\n"
@@ -235,7 +235,7 @@ def test_a_configuration_is_shown_compared_and_changed(
     assert ["db.password", "********"] in healthy.rows("config", source)
     stored = healthy.json("config", source)
     file = tmp_path / "again.properties"
-    file.write_text(healthy.told("config", source, "--properties"))
+    file.write_text(healthy.reported("config", source, "--properties"))
     assert healthy.run("diff", str(file)).returncode == 0
     changed = healthy.run("diff", str(file), "--set", "batch.size=7", "--validate")
     assert changed.returncode == 1
@@ -243,9 +243,9 @@ def test_a_configuration_is_shown_compared_and_changed(
     assert f"'{source}' is valid." in changed.stdout
     assert healthy.json("config", source) == stored
 
-    told = healthy.told("update", str(file), "--set", "batch.size=7")
-    assert told == f"updated {source}\n+batch.size=7\n"
-    patched = healthy.told("patch", source, "--set", "batch.size=8", "--unset", "db.password")
+    reported = healthy.reported("update", str(file), "--set", "batch.size=7")
+    assert reported == f"updated {source}\n+batch.size=7\n"
+    patched = healthy.reported("patch", source, "--set", "batch.size=8", "--unset", "db.password")
     assert patched.splitlines() == [
         f"updated {source}",
         "-batch.size=7",
@@ -257,7 +257,7 @@ def test_a_configuration_is_shown_compared_and_changed(
     assert healthy.json("config", source) == expected
 
 
-def test_a_bad_configuration_is_told_by_key_and_not_stored(healthy: Place) -> None:
+def test_a_bad_configuration_is_reported_by_key_and_not_stored(healthy: Place) -> None:
     bad = "name=bad\nconnector.class=FileStreamSource\ntasks.max=many\n"
     found = healthy.run("validate", "-", stdin=bad)
     assert found.returncode == 3
@@ -275,15 +275,15 @@ def test_a_connector_pauses_resumes_and_restarts(healthy: Place, source: str) ->
     states = [row[2] for row in healthy.rows("pause", source, "--wait") if row[0] == source]
     assert states == ["PAUSED", "PAUSED"]
     assert healthy.json("status", source)["connector"]["state"] == "PAUSED"
-    healthy.told("resume", source, "--wait")
-    healthy.told("restart", source)
-    healthy.told("restart", source, "--task", "0")
-    healthy.told("restart", source, "--include-tasks", "--wait")
+    healthy.reported("resume", source, "--wait")
+    healthy.reported("restart", source)
+    healthy.reported("restart", source, "--task", "0")
+    healthy.reported("restart", source, "--include-tasks", "--wait")
     assert {task["state"] for task in healthy.json("status", source)["tasks"]} == {"RUNNING"}
     assert healthy.run("restart", source, "--task", "9").returncode == 5
 
 
-def test_a_failure_is_told_with_its_reason(
+def test_a_failure_is_reported_with_its_reason(
     healthy: Place, unique: Callable[[str], str], topics: Topics, tmp_path: Path
 ) -> None:
     name, topic = unique("broken"), unique("broken")
@@ -299,8 +299,8 @@ def test_a_failure_is_told_with_its_reason(
             "penstock.restart.policy": "off",
         },
     }
-    healthy.told("create", "-", stdin=json.dumps(description))
-    healthy.told("wait", name, "--state", "failed", "--timeout", "110")
+    healthy.reported("create", "-", stdin=json.dumps(description))
+    healthy.reported("wait", name, "--state", "failed", "--timeout", "110")
     failed = healthy.run("wait", name)
     assert failed.returncode == 4
     assert "task 0: " in failed.stderr
@@ -308,7 +308,7 @@ def test_a_failure_is_told_with_its_reason(
     assert shown.returncode == 4
     assert f"{name}, task 0, on " in shown.stdout
     assert healthy.run("status").returncode == 4
-    healthy.told("delete", name)
+    healthy.reported("delete", name)
 
 
 def test_offsets_are_shown_set_and_forgotten(healthy: Place, source: str, tmp_path: Path) -> None:
@@ -316,7 +316,7 @@ def test_offsets_are_shown_set_and_forgotten(healthy: Place, source: str, tmp_pa
     end = [json.dumps({"filename": file}), json.dumps({"position": len(LINES)})]
 
     def shown() -> list[list[str]]:
-        lines = healthy.told("offsets", "get", source).splitlines()[1:]
+        lines = healthy.reported("offsets", "get", source).splitlines()[1:]
         return [line.split("  ") for line in lines]
 
     wait_until(lambda: shown() == [end], 60, f"offsets {end}")
@@ -325,32 +325,32 @@ def test_offsets_are_shown_set_and_forgotten(healthy: Place, source: str, tmp_pa
     assert "must be in the STOPPED state" in running.stderr
     assert f"penstock stop {source} --wait" in running.stderr
 
-    healthy.told("stop", source, "--wait")
+    healthy.reported("stop", source, "--wait")
     saved = healthy.json("offsets", "get", source)
     saved["offsets"][0]["offset"]["position"] = 7
-    altered = healthy.told("offsets", "alter", source, "-", stdin=json.dumps(saved))
+    altered = healthy.reported("offsets", "alter", source, "-", stdin=json.dumps(saved))
     assert "altered successfully" in altered
     assert shown() == [[end[0], '{"position": 7}']]
-    assert "reset successfully" in healthy.told("offsets", "reset", source)
+    assert "reset successfully" in healthy.reported("offsets", "reset", source)
     assert shown() == []
 
 
 def test_topics_in_use_are_shown_and_forgotten(healthy: Place, source: str) -> None:
     topic = healthy.json("config", source)["topic"]
-    wait_until(lambda: healthy.told("topics", source) == f"{topic}\n", 60, f"the topic {topic}")
-    healthy.told("stop", source, "--wait")
-    healthy.told("topics", source, "--reset")
-    wait_until(lambda: healthy.told("topics", source) == "", 30, "no topic")
+    wait_until(lambda: healthy.reported("topics", source) == f"{topic}\n", 60, f"the topic {topic}")
+    healthy.reported("stop", source, "--wait")
+    healthy.reported("topics", source, "--reset")
+    wait_until(lambda: healthy.reported("topics", source) == "", 30, "no topic")
 
 
 def test_a_level_is_changed_and_shown(healthy: Place) -> None:
     name = "org.example.cli"
-    assert healthy.told("logs", "level", name, "debug") == f"{name} is DEBUG\n"
+    assert healthy.reported("logs", "level", name, "debug") == f"{name} is DEBUG\n"
     [[shown, level, *changed]] = healthy.rows("logs", "level", name)
     assert (shown, level) == (name, "DEBUG")
     assert changed
     assert name in healthy.json("logs", "level")
-    wide = healthy.told("logs", "level", name, "WARN", "--cluster-wide")
+    wide = healthy.reported("logs", "level", name, "WARN", "--cluster-wide")
     assert wide == f"{name} is WARN on every worker\n"
     wait_until(lambda: healthy.json("logs", "level", name)["level"] == "WARN", 30, "the level WARN")
     assert healthy.run("logs", "level", "org.example.nobody").returncode == 5

@@ -212,12 +212,18 @@ def test_kafka_connect_py(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert client.restart_connector(name) is None
     site.reached(name, RUNNING)
-    told = client.restart_connector(name, include_tasks=True)
-    assert [told["connector"]["state"], told["tasks"][0]["state"]] == ["RESTARTING", "RESTARTING"]
+    reported = client.restart_connector(name, include_tasks=True)
+    assert [reported["connector"]["state"], reported["tasks"][0]["state"]] == [
+        "RESTARTING",
+        "RESTARTING",
+    ]
 
     def nothing_to_restart() -> bool:
-        told = client.restart_connector(name, include_tasks=True, only_failed=True)
-        return [told["connector"]["state"], *(each["state"] for each in told["tasks"])] == RUNNING
+        reported = client.restart_connector(name, include_tasks=True, only_failed=True)
+        return [
+            reported["connector"]["state"],
+            *(each["state"] for each in reported["tasks"]),
+        ] == RUNNING
 
     # The worker may not have read the status of the previous restart yet.
     wait_until(nothing_to_restart, WAIT_S, "everything to run, none of it to be restarted")
@@ -367,14 +373,14 @@ def test_the_handlers_of_kafka_connect_api(site: Site, monkeypatch: pytest.Monke
     place, name = urlsplit(site.url), "kc-lambda"
     monkeypatch.setenv("CONNECT_CLUSTER_URL", site.url)
     monkeypatch.setattr(logging.getLogger(), "level", logging.getLogger().level)
-    told = {"cluster": {"hostname": place.hostname, "port": place.port}}
+    reported = {"cluster": {"hostname": place.hostname, "port": place.port}}
     event: dict[str, Any] = {"connector": {"name": name, "config": site.config}}
     assert aws_lambdas.create_update_connector(event, None) == 0
     site.reached(name, RUNNING)
-    assert aws_lambdas.check_connector_health(event | told, None) is True
+    assert aws_lambdas.check_connector_health(event | reported, None) is True
     assert aws_lambdas.restart_connector(event, None) == 0
     site.reached(name, RUNNING)
-    assert aws_lambdas.restart_all_connectors(told, None) == 0
+    assert aws_lambdas.restart_all_connectors(reported, None) == 0
     site.reached(name, RUNNING)
     assert aws_lambdas.delete_connector(event, None) == 0
     site.gone(name)
@@ -503,10 +509,10 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     result = json.loads(ran.stdout)
     assert result["missed"] == []
-    told = {each["what"]: each for each in result["told"]}
+    reported = {each["what"]: each for each in result["told"]}
     # axios sends a POST or PUT without a body as a form (its default type), and Kafka Connect
     # 4.2.0 refuses that with 415, too.
-    statuses = {what: each.get("status") for what, each in told.items()}
+    statuses = {what: each.get("status") for what, each in reported.items()}
     assert statuses == {
         "getCluster": 200,
         "getConnectorPlugins": 200,
@@ -545,14 +551,14 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
         "get unknown": 404,
         "getStatus unknown": 404,
     }
-    assert "TypeError" in told["getTopics"]["error"]
-    bodies = {what: each.get("body") for what, each in told.items()}
+    assert "TypeError" in reported["getTopics"]["error"]
+    bodies = {what: each.get("body") for what, each in reported.items()}
     assert bodies["getCluster"]["version"] == "4.2.0"
     assert len(bodies["getConnectorPlugins"]) == len(builtin_connectors())
     assert len(bodies["getConnectorPlugins"]) < len(bodies["getConnectorPlugins all"])
     assert bodies["validate"]["error_count"] == 0
     assert bodies["validate bad"]["error_count"] == 1
-    assert told["createConnector"]["location"] == f"{site.url}/connectors/{name}"
+    assert reported["createConnector"]["location"] == f"{site.url}/connectors/{name}"
     assert bodies["createConnector again"]["message"] == f"Connector {name} already exists"
     assert set(bodies["getConnectors"]) == {name, f"{name}-other"}
     assert bodies["getConnectors expanded"][name]["status"]["connector"]["state"] == "RUNNING"

@@ -113,7 +113,7 @@ def test_without_variables_it_says_which_are_required() -> None:
     assert "CONNECT_BOOTSTRAP_SERVERS is required.\nCONNECT_GROUP_ID is required.\n" in done.stderr
 
 
-def test_a_setting_that_is_wrong_is_told_before_kafka_is_waited_for() -> None:
+def test_a_setting_that_is_wrong_is_reported_before_kafka_is_waited_for() -> None:
     given = confluent(f"127.0.0.1:{free_port()}", "wrong", free_port())
     done = run({**given, "CONNECT_OFFSET_FLUSH_INTERVAL_MS": "soon"})
     assert (done.returncode, "offset.flush.interval.ms" in done.stderr) == (2, True)

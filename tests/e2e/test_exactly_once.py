@@ -92,7 +92,7 @@ class Cluster:
     random: Random
     frozen: dict[int, float] = field(default_factory=dict)  # worker number: until when
     down: dict[int, float] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     failing: dict[str, float] = field(default_factory=dict)  # task: since when
     restarted: int = 0  # tasks, by the operator
 
@@ -179,7 +179,7 @@ class Cluster:
                     self.restarted += 1
 
     def tell(self, text: str) -> None:
-        self.told.append(f"{time.monotonic():9.1f} {text}")
+        self.reported.append(f"{time.monotonic():9.1f} {text}")
 
     def close(self) -> None:
         for number in list(self.frozen):
@@ -278,7 +278,7 @@ def test_every_line_arrives_exactly_once_whatever_happens_to_the_workers(
     assert [value for value in own.values() if value] == [
         b'{"position":%d}' % (feeds["interval"].lines * WIDTH)
     ]
-    print("\n".join(trio.told))  # noqa: T201 - what happened, for `-s`
+    print("\n".join(trio.reported))  # noqa: T201 - what happened, for `-s`
 
 
 def make_trouble(
@@ -338,5 +338,5 @@ def settle(trio: Cluster, topics: Topics, feeds: dict[str, Feed], names: dict[st
             return
         threading.Event().wait(1.0)
     raise AssertionError(
-        "\n".join([f"{seen} of {[feed.lines for feed in feeds.values()]} arrived", *trio.told])
+        "\n".join([f"{seen} of {[feed.lines for feed in feeds.values()]} arrived", *trio.reported])
     )

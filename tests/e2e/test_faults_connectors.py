@@ -356,7 +356,7 @@ def test_the_number_of_tasks_can_be_changed_under_load(pair: Pair) -> None:
     assert trial.stall_s < 8.0 * trial.slowness
 
 
-def test_a_deleted_connector_stops_everywhere_and_goes_on_where_it_was_when_made_again(
+def test_a_deleted_connector_stops_everywhere_and_continues_where_it_was_when_made_again(
     pair: Pair, cluster: str
 ) -> None:
     flow = pair.watch.flows["a"]

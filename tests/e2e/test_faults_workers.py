@@ -282,7 +282,7 @@ def alive(process: psutil.Process) -> bool:
         return False
 
 
-def test_a_worker_that_stood_still_beyond_its_session_gives_way_to_its_successors(
+def test_a_worker_frozen_beyond_its_session_stops_its_reassigned_tasks(
     fleet: Fleet,
 ) -> None:
     fleet.shared()
@@ -375,7 +375,7 @@ def test_a_broker_that_is_restarted_is_waited_for(fleet: Fleet, broker: Broker) 
     check_repeats(fleet, trial, before)
 
 
-def test_a_broker_that_is_away_for_longer_than_every_time_out_is_waited_for(
+def test_a_broker_that_is_unreachable_for_longer_than_every_time_out_is_waited_for(
     fleet: Fleet, broker: Broker
 ) -> None:
     fleet.shared()

@@ -28,7 +28,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("protocol", ["ftp", "sftp"])
-def test_a_worker_that_is_killed_loses_nothing_and_goes_on(
+def test_a_worker_that_is_killed_loses_nothing_and_continues(
     make_worker: Callable[..., WorkerProcess], topics: Topics, tmp_path: Path, protocol: str
 ) -> None:
     name, topic = f"killed-{protocol}", topics.create(f"killed-{protocol}")

@@ -39,7 +39,7 @@ def server() -> Iterator[WebServer]:
         yield running
 
 
-def test_a_topic_goes_to_a_server_that_is_away_now_and_then(
+def test_a_topic_goes_to_a_server_that_is_unreachable_now_and_then(
     worker: WorkerProcess,
     server: WebServer,
     broker: Broker,

@@ -281,7 +281,7 @@ LEFT: Final[Sequence[tuple[str, str, str, dict[str, str]]]] = [
 
 @pytest.mark.parametrize(("partition", "offset", "more"), [pytest.param(*case[1:], id=case[0])
                                                            for case in LEFT])  # fmt: skip
-def test_what_the_jvms_connector_has_left_is_where_reading_goes_on(
+def test_what_the_jvms_connector_has_left_is_where_reading_continues(
     worker: WorkerProcess,
     postgresql: DatabaseServer,
     topics: Topics,
@@ -460,11 +460,11 @@ def test_rows_that_are_refused_go_to_the_dead_letter_topic_and_the_others_are_wr
         sent[number] for number in sorted(names)
     ]
     for number, letter in zip(sorted(names), letters, strict=True):
-        told = header(letter, "exception.message")
-        assert table in told
-        assert f"topic='{topic}', partition=0, offset={number}" in told
-        assert "column" in told.lower()
-        assert "name" in told.replace(table, "")
+        reported = header(letter, "exception.message")
+        assert table in reported
+        assert f"topic='{topic}', partition=0, offset={number}" in reported
+        assert "column" in reported.lower()
+        assert "name" in reported.replace(table, "")
         assert header(letter, "stage") == "TASK_PUT"
         assert header(letter, "offset") == str(number)
     assert worker.states(table) == RUNNING

@@ -205,9 +205,9 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_is_refused(target: Target, before: dict[str, Any], family: str) -> None:
     found = [
-        f"{wrong.what}: {told}"
+        f"{wrong.what}: {reported}"
         for wrong in made(family)
-        if (told := problem(wrong, target.exchange(wrong.sent, cut=wrong.cut))) is not None
+        if (reported := problem(wrong, target.exchange(wrong.sent, cut=wrong.cut))) is not None
     ]
     assert not found, "\n".join([f"{len(found)} of {len(made(family))}", *found])
 

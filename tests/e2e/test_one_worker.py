@@ -106,12 +106,12 @@ def test_the_status_tells_state_place_and_type(pipe: Pipe) -> None:
 
 
 @pytest.mark.parametrize("connector", ["src", "snk"])
-def test_the_topics_of_a_connector_are_told(pipe: Pipe, connector: str) -> None:
-    def told() -> object:
+def test_the_topics_of_a_connector_are_reported(pipe: Pipe, connector: str) -> None:
+    def reported() -> object:
         return pipe.worker.request("GET", f"/connectors/{connector}/topics").json()
 
     expected = {connector: {"topics": [pipe.topic]}}
-    wait_until(lambda: told() == expected, 30, f"{expected}, not {told()}")
+    wait_until(lambda: reported() == expected, 30, f"{expected}, not {reported()}")
 
 
 def test_the_config_topic_holds_the_bytes_of_kafka_connect(
@@ -240,7 +240,7 @@ def test_a_task_that_cannot_write_fails_with_the_reason_and_can_be_restarted(
     worker.create("blocked", config)
     worker.await_states("blocked", ["RUNNING", "FAILED"])
     trace = worker.status("blocked")["tasks"][0]["trace"]
-    assert f"Cannot write the file '{target}' that 'file' names: No such file or directory" in trace
+    assert f"Cannot write '{target}' (setting 'file'): No such file or directory" in trace
     assert "org.apache.spark" not in trace
     folder.mkdir()
     answer = worker.request("POST", "/connectors/blocked/tasks/0/restart")
@@ -267,17 +267,19 @@ def test_a_deleted_connector_leaves_nothing_but_its_topics(
 
 
 def test_metrics_tell_how_far_the_sink_is_and_what_slots_and_the_group_say(pipe: Pipe) -> None:
-    def told() -> str:
+    def reported() -> str:
         return pipe.worker.request("GET", "/metrics").text
 
     of = 'connector="snk",partition="0",task="0"'
     nothing_left = f'penstock_sink_record_lag{{{of},topic="{pipe.topic}"}} 0.0\n'
-    wait_until(lambda: nothing_left in told(), 30, "the sink to be through")
-    assert re.search(r'penstock_task_busy_ratio\{connector="snk",shared="true",slot="\d+"', told())
-    hosted = re.findall(r"penstock_slot_tasks\{.*\} (\d+)", told())
+    wait_until(lambda: nothing_left in reported(), 30, "the sink to be through")
+    assert re.search(
+        r'penstock_task_busy_ratio\{connector="snk",shared="true",slot="\d+"', reported()
+    )
+    hosted = re.findall(r"penstock_slot_tasks\{.*\} (\d+)", reported())
     assert sum(map(int, hosted)) >= 2
-    wait_until(lambda: "penstock_slot_memory_bytes{" in told(), 10, "the slots' memory")
-    found = told()
+    wait_until(lambda: "penstock_slot_memory_bytes{" in reported(), 10, "the slots' memory")
+    found = reported()
     assert 'kafka_connect_sink_task_sink_record_lag_max{connector="snk",task="0"} 0.0\n' in found
     assert re.search(r"^kafka_connect_coordinator_heartbeat_rate [0-9.]*[1-9]", found, re.MULTILINE)
     assert re.search(r"^kafka_connect_connection_count [1-9]", found, re.MULTILINE)

@@ -108,8 +108,8 @@ def worker(make_worker: Callable[..., WorkerProcess], listed: Listed) -> WorkerP
 def test_the_worker_has_the_plugins_and_says_what_it_left_out(
     worker: WorkerProcess, listed: Listed
 ) -> None:
-    told = worker.request("GET", "/connector-plugins").json()
-    versions = {each["class"]: each["version"] for each in told}
+    reported = worker.request("GET", "/connector-plugins").json()
+    versions = {each["class"]: each["version"] for each in reported}
     assert versions["wheeled.WheeledSourceConnector"] == "0.1.0"
     assert versions["wheeled.WheeledSinkConnector"] == "0.1.0"
     assert versions["example.WhereSink"] == "1.0"

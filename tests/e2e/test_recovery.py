@@ -86,9 +86,9 @@ def test_a_failure_that_will_not_pass_is_left_alone_until_somebody_restarts_it(
     target.parent.mkdir()
     answer = worker.request("POST", "/connectors/stuck/restart?includeTasks=true&onlyFailed=true")
     assert answer.status_code == 202
-    told = answer.json()
-    assert told["connector"]["state"] == "RUNNING"  # it has not failed
-    assert [task["state"] for task in told["tasks"]] == ["RESTARTING"]
+    reported = answer.json()
+    assert reported["connector"]["state"] == "RUNNING"  # it has not failed
+    assert [task["state"] for task in reported["tasks"]] == ["RESTARTING"]
     worker.await_states("stuck", RUNNING)
     wait_until(lambda: target.exists() and target.read_text() == "one\ntwo\n", 60, "the records")
 

@@ -263,7 +263,7 @@ def test_the_work_is_done_by_executors_that_have_neither_penstock_nor_the_plugin
     config = {"connector.class": "WhereSink", "folder": str(tmp_path), "topics": pipe.topic}
     worker.create("where", config)
 
-    def told() -> list[dict[str, str]]:
+    def reported() -> list[dict[str, str]]:
         assert "FAILED" not in worker.states("where"), worker.status("where")
         facts = []
         for file in tmp_path.glob("*.json"):
@@ -276,8 +276,8 @@ def test_the_work_is_done_by_executors_that_have_neither_penstock_nor_the_plugin
         return {each.name for each in spark.workers if each.folder in folders}
 
     # One task runs on one slot, on any executor that had a free core.
-    wait_until(lambda: workers_of(told()), TIMEOUT_S, "the plugin to run on an executor")
-    for fact in told():
+    wait_until(lambda: workers_of(reported()), TIMEOUT_S, "the plugin to run on an executor")
+    for fact in reported():
         run_in = Path(fact["cwd"])
         assert run_in.parents[1].parent == spark.folder, "not the folder of an executor"
         assert Path(fact["python"]).is_relative_to(run_in / "environment")
@@ -300,7 +300,7 @@ def test_secret_settings_are_on_no_command_line(pipe: Pipe, worker: WorkerProces
     assert not [line for line in lines.values() if SECRET in line]
 
 
-def test_the_flow_goes_on_when_a_spark_worker_is_killed(
+def test_the_flow_continues_when_a_spark_worker_is_killed(
     pipe: Pipe, worker: WorkerProcess, spark: SparkCluster
 ) -> None:
     victim, other = spark.workers
@@ -387,7 +387,7 @@ def test_a_python_that_lacks_what_is_needed_fails_the_task_and_a_killed_applicat
     [
         ({"spark_speculation": "true"}, "spark.speculation=true is refused"),
         ({"spark_submit_deployMode": "cluster"}, "spark.submit.deployMode=cluster is refused"),
-        ({"spark_master": "spark://nowhere"}, "spark.master=spark://nowhere is no address"),
+        ({"spark_master": "spark://nowhere"}, "spark.master=spark://nowhere is not an address"),
     ],
 )
 def test_settings_that_cannot_work_keep_the_worker_from_starting(

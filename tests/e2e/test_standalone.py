@@ -140,7 +140,7 @@ def running(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     made.worker.close()
 
 
-def test_connectors_from_files_run_and_go_on_where_they_stopped(
+def test_connectors_from_files_run_and_continue_where_they_stopped(
     alone: Alone, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     it = alone

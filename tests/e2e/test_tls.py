@@ -172,6 +172,6 @@ def test_a_key_store_that_cannot_be_used_keeps_a_worker_from_starting(
         wait_until(lambda: worker.exit_code is not None, 60, "the worker to end")
         assert worker.exit_code == 2
         text = worker.log_text()
-    assert "it does not open as PKCS12 with listeners.https.ssl.keystore.password" in text
+    assert "it cannot be opened as PKCS12 with listeners.https.ssl.keystore.password" in text
     assert "wrong" not in text
     assert "Traceback" not in text

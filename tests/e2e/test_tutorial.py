@@ -76,9 +76,9 @@ def test_a_file_becomes_a_row(folder: Path, broker: Broker) -> None:
     }
     with WorkerProcess(folder, settings) as worker:
         worker.await_rest()
-        told = run(f"penstock plugins doctor {worker.file.name}", folder)
+        reported = run(f"penstock plugins doctor {worker.file.name}", folder)
         for name in ("NotesSource", "NotesSink"):
-            assert f", {name}Connector, {name}\n" in told
+            assert f", {name}Connector, {name}\n" in reported
         run(SHELL[1], folder, PENSTOCK_URL=worker.url)
         wait_until(lambda: rows(folder / "notes.db"), 240, "the note in the table")
     assert rows(folder / "notes.db") == [("001.txt", "Hello\n")]

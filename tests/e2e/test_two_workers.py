@@ -124,7 +124,7 @@ def test_a_request_is_refused_alike_by_both(pair: list[WorkerProcess]) -> None:
     )
 
 
-def test_the_tasks_of_a_worker_that_dies_go_on_at_the_other(
+def test_the_tasks_of_a_worker_that_dies_continue_at_the_other(
     pair: list[WorkerProcess], topics: Topics, tmp_path: Path
 ) -> None:
     topic = topics.create("pair-moved")

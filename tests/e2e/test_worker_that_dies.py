@@ -128,7 +128,7 @@ def pipe(
 
 
 @pytest.mark.parametrize("pipe", [("killed", KILLED)], indirect=True)
-def test_a_worker_that_was_killed_goes_on_where_it_was(pipe: Pipe, worker: WorkerProcess) -> None:
+def test_a_worker_that_was_killed_continues_where_it_was(pipe: Pipe, worker: WorkerProcess) -> None:
     children = psutil.Process(worker.pid).children(recursive=True)
     worker.kill()
     sent, written = pipe.topics.count(pipe.topic), pipe.written()

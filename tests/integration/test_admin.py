@@ -106,7 +106,7 @@ def test_a_replication_factor_beyond_the_brokers_is_refused_with_the_setting_to_
     assert name not in topics.names()
 
 
-def test_a_setting_kafka_refuses_is_told(topics: Topics, unique: Callable[[str], str]) -> None:
+def test_a_setting_kafka_refuses_is_reported(topics: Topics, unique: Callable[[str], str]) -> None:
     topic = config_topic(unique("odd"), settings={"segment.bytes": "-5"})
     with pytest.raises(StartupFailed, match=r"segment\.bytes"):
         admin.ensure(topics.admin, topic)

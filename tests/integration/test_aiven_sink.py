@@ -78,7 +78,7 @@ class TestAivenS3(SinkConformance):
     ) -> Iterator[None]:
         self.proxy, self.client = FaultyProxy(store.port), client
         # The proxy is in this process, whose open files are counted.
-        away = "away" in request.node.name
+        away = "unreachable" in request.node.name
         self.given = {**settings(self.proxy.url if away else store.url), "errors.tolerance": "all"}
         yield
         self.proxy.close()
@@ -103,7 +103,7 @@ class TestAivenS3(SinkConformance):
     def bad_records(self) -> Records | None:
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             self.proxy.fault = lambda method, path: "answer SlowDown 503"
@@ -115,7 +115,7 @@ class TestAivenS3(SinkConformance):
         return away()
 
 
-def test_a_missing_bucket_is_told(store: ObjectStore) -> None:
+def test_a_missing_bucket_is_reported(store: ObjectStore) -> None:
     given = {**settings(store.url), "aws.s3.bucket.name": "no-such-bucket"}
     (finding,) = AivenS3Sink().validate_live(AIVEN_S3_SINK.parse(given))
     assert finding.setting == "aws.s3.bucket.name"

@@ -55,7 +55,7 @@ def test_a_port_in_use_is_refused_before_anything_is_started(tmp_path: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         broker = Broker(tmp_path / "data", port=port)
-        with pytest.raises(StartupFailed, match=f"Port {port} is in use already"):
+        with pytest.raises(StartupFailed, match=f"Port {port} is in use"):
             broker.start()
     assert broker.pid is None
     assert not (tmp_path / "data").exists()
@@ -74,7 +74,7 @@ def test_a_broker_that_ended_by_itself_says_its_last_words(own: Broker) -> None:
     assert own.pid is not None
     os.kill(own.pid, signal.SIGTERM)
     wait_until(lambda: own.pid is None, 30, "the broker to end")
-    with pytest.raises(StartupFailed, match=r"(?s)Kafka ended by itself .* MB are free .*shut"):
+    with pytest.raises(StartupFailed, match=r"(?s)Kafka exited unexpectedly .* MB are free .*shut"):
         own.check()
     own.stop()
     own.check()  # stopped: as it should be

@@ -184,7 +184,7 @@ def test_a_secure_connect_bundle_takes_the_place_of_addresses_and_tls(
     assert setting == "auth.username"
 
 
-def test_a_bundle_that_is_none_is_refused(task: Task, tmp_path: Path) -> None:
+def test_an_invalid_bundle_is_refused(task: Task, tmp_path: Path) -> None:
     without_addresses(task)
     empty = io.BytesIO()
     zipfile.ZipFile(empty, "w").close()

@@ -332,7 +332,7 @@ def test_a_slice_that_is_too_large_to_be_put_in_order_has_one_offset(
     assert make_reader(kcql, [offset]).values() == []
 
 
-def test_unknown_names_are_told_at_validation(server: CassandraServer, table: str) -> None:
+def test_unknown_names_are_reported_at_validation(server: CassandraServer, table: str) -> None:
     server.execute(f"CREATE TABLE {KS}.{table} (id int, at timestamp, PRIMARY KEY (id, at))")
     cases = {
         f"SELECT * FROM {table} PK no INCREMENTALMODE=timestamp": "do not exist",
@@ -342,7 +342,7 @@ def test_unknown_names_are_told_at_validation(server: CassandraServer, table: st
         f"SELECT id FROM {table} PK at INCREMENTALMODE=timestamp": "must appear",
         "SELECT * FROM nowhere": "Table nowhere does not exist",
         f"SELECT * FROM {table} PK at INCREMENTALMODE=dsesearchtimestamp": "DSE Search",
-        f"SELECT * FROM {table} PK at INCREMENTALMODE=often": "is none of",
+        f"SELECT * FROM {table} PK at INCREMENTALMODE=often": "is not one of",
         f"SELECT * FROM {table} INCREMENTALMODE=timestamp": "Only one primary key column",
     }
     for kcql, text in cases.items():

@@ -62,7 +62,7 @@ def test_a_leader_fences_those_before_it_until_they_claim_again(topics: Topics, 
     assert topics.values(topic) == [b"first", b"second", b"first again"]
 
 
-def test_who_never_claimed_may_not_write(topics: Topics, topic: str) -> None:
+def test_a_writer_must_claim_before_it_writes(topics: Topics, topic: str) -> None:
     with pytest.raises(Unavailable, match="without claiming write privileges first"):
         writer(topics, topic).write([(b"k", b"v")])
 

@@ -72,7 +72,7 @@ class _Case(SinkConformance):
         rows = [{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}]
         return records_of(rows, schema=ROW, first=900)
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             (self.folder / "store").write_text("in the way of the folder")
@@ -137,8 +137,8 @@ def test_names_in_other_languages_are_refused() -> None:
         "timezone": "UTC",
     }
     assert problems(**time_based, path_format="MMM", locale="de_DE") == [
-        "Invalid value de_DE for configuration locale: Names of months and days are English; use "
-        "numbers in path.format, or en"
+        "Invalid value de_DE for configuration locale: Names of months and days are only in "
+        "English; use numbers in path.format, or set en"
     ]
     for locale in ("en", "en-US", "en_GB", ""):
         LOCAL_SINK.parse(
@@ -158,12 +158,12 @@ def findings(url: str) -> list[Finding]:
     return list(LocalFileSink().validate_live(LOCAL_SINK.parse(given)))
 
 
-def test_a_folder_that_cannot_be_written_is_told_before(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_before(tmp_path: Path) -> None:
     assert findings(str(tmp_path / "a" / "b")) == []
     (tmp_path / "a").write_text("no folder")
-    (told,) = findings(f"file://{tmp_path}/a/b")
-    assert told.setting == "store.url"
-    assert told.error == f"Cannot write to {tmp_path}/a/b: {tmp_path}/a is not a folder."
+    (reported,) = findings(f"file://{tmp_path}/a/b")
+    assert reported.setting == "store.url"
+    assert reported.error == f"Cannot write to {tmp_path}/a/b: {tmp_path}/a is not a folder."
 
 
 def test_avro_needs_a_package() -> None:

@@ -359,7 +359,7 @@ def test_slices_of_lines(site: Site) -> None:
     assert rows[-1][1]["offset"] == len(b"".join(lines)) + len(b"unfinished")
 
 
-def test_an_updated_file_in_slices_begins_anew(plain: Site) -> None:
+def test_an_updated_file_in_slices_begins_again(plain: Site) -> None:
     config = plain.config(monitor_update="/f:t", monitor_slicesize="4", keystyle="struct")
     plain.put("f", b"aaaabbbbcc")
     task = plain.reader(config)
@@ -523,7 +523,7 @@ def problems(site: Site, **changes: str) -> dict[str, str]:
     return {each.setting: str(each.error) for each in found}
 
 
-def test_what_is_wrong_is_told_at_its_setting(site: Site) -> None:
+def test_problems_are_reported_at_their_setting(site: Site) -> None:
     site.put("in/f", b"x")
     assert problems(site) == {}
     assert problems(site, **{f"{P}password": "no"}).keys() == {f"{P}password"}

@@ -68,7 +68,7 @@ class _Case(SinkConformance):
         self.running: Running = request.getfixturevalue(self.kind.name)
         self.proxy = FaultyProxy(self.running.port)
         # The proxy is in this process, whose open files are counted.
-        url = self.proxy.url if "away" in request.node.name else self.running.url
+        url = self.proxy.url if "unreachable" in request.node.name else self.running.url
         self.given = self.kind.settings(url, flush_size="1", errors_tolerance="all")
         yield
         self.proxy.close()
@@ -88,7 +88,7 @@ class _Case(SinkConformance):
     def bad_records(self) -> Records | None:
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             self.proxy.fault = lambda method, path: "answer ServerBusy 503"
@@ -369,21 +369,21 @@ def test_without_a_bucket_a_task_fails(store: Running) -> None:
 
 
 def findings(kind: Kind, props: dict[str, str]) -> dict[str, str | None]:
-    told = kind.sink().validate_live(kind.sink.plugin.config.parse(props))
-    return {each.setting: each.error for each in told}
+    reported = kind.sink().validate_live(kind.sink.plugin.config.parse(props))
+    return {each.setting: each.error for each in reported}
 
 
-def test_what_is_wrong_is_told_at_its_setting(store: Running) -> None:
+def test_problems_are_reported_at_their_setting(store: Running) -> None:
     kind = store.kind
     props = kind.settings(store.url, flush_size="3")
     assert findings(kind, props) == {}
     assert store.objects.under(props["topics.dir"]) == {}
-    (told,) = findings(kind, {**props, kind.bucket: "nobodys-bucket"}).items()
-    assert told[0] == kind.bucket
-    assert "does not exist" in (told[1] or "")
-    (told,) = findings(kind, kind.settings("http://127.0.0.1:9", flush_size="3")).items()
-    assert told[0] == "store.url"
-    assert "does not answer" in (told[1] or "")
+    (reported,) = findings(kind, {**props, kind.bucket: "nobodys-bucket"}).items()
+    assert reported[0] == kind.bucket
+    assert "does not exist" in (reported[1] or "")
+    (reported,) = findings(kind, kind.settings("http://127.0.0.1:9", flush_size="3")).items()
+    assert reported[0] == "store.url"
+    assert "does not answer" in (reported[1] or "")
 
 
 @pytest.mark.parametrize(
@@ -395,15 +395,15 @@ def test_what_is_wrong_is_told_at_its_setting(store: Running) -> None:
         ("ServerBusy 503", "store.url"),
     ],
 )
-def test_what_azure_refuses_is_told(answer: str, setting: str, azure: Running) -> None:
+def test_refusals_by_azure_are_reported(answer: str, setting: str, azure: Running) -> None:
     proxy = FaultyProxy(azure.port)
     proxy.fault = lambda method, path: f"answer {answer}"
-    told = findings(AZURE, AZURE.settings(proxy.url, flush_size="3"))
+    reported = findings(AZURE, AZURE.settings(proxy.url, flush_size="3"))
     proxy.close()
-    assert list(told) == [setting]
+    assert list(reported) == [setting]
 
 
-def test_a_wrong_key_of_azure_is_told(azure: Running) -> None:
+def test_a_wrong_key_of_azure_is_reported(azure: Running) -> None:
     props = AZURE.settings(azure.url, flush_size="3", azblob_account_key="YWJj")
     assert list(findings(AZURE, props)) == ["azblob.account.key"]
 
@@ -433,16 +433,16 @@ def test_credentials_of_google(
     props = GCS.settings(gcs.url, flush_size="3", penstock_gcs_anonymous="false")
     good, bad = service_account(f"{gcs.url}/token"), service_account(f"{gcs.url}/no-token")
     assert findings(GCS, {**props, "gcs.credentials.json": good}) == {}
-    (told,) = findings(GCS, {**props, "gcs.credentials.json": bad}).items()
-    assert told[0] == "gcs.credentials.json"
-    assert "invalid_grant" in (told[1] or "")
-    assert "PRIVATE KEY" not in (told[1] or "")
+    (reported,) = findings(GCS, {**props, "gcs.credentials.json": bad}).items()
+    assert reported[0] == "gcs.credentials.json"
+    assert "invalid_grant" in (reported[1] or "")
+    assert "PRIVATE KEY" not in (reported[1] or "")
 
     file = tmp_path / "key.json"
     props["gcs.credentials.path"] = str(file)
-    (told,) = findings(GCS, props).items()
-    assert told[0] == "gcs.credentials.path"
-    assert "No such file" in (told[1] or "")
+    (reported,) = findings(GCS, props).items()
+    assert reported[0] == "gcs.credentials.path"
+    assert "No such file" in (reported[1] or "")
     file.write_text("no JSON")
     assert list(findings(GCS, props)) == ["gcs.credentials.path"]
     file.write_text(bad)
@@ -459,12 +459,12 @@ def test_credentials_of_google(
 
 
 @pytest.mark.parametrize(("status", "setting"), [("401", "gcs.credentials.json"), ("403", BUCKET)])
-def test_what_google_refuses_is_told(status: str, setting: str, gcs: Running) -> None:
+def test_refusals_by_google_are_reported(status: str, setting: str, gcs: Running) -> None:
     proxy = FaultyProxy(gcs.port)
     proxy.fault = lambda method, path: f"answer denied {status}" if "/o" in path else None
-    told = findings(GCS, GCS.settings(proxy.url, flush_size="3"))
+    reported = findings(GCS, GCS.settings(proxy.url, flush_size="3"))
     proxy.close()
-    assert list(told) == [GCS.bucket if setting == BUCKET else setting]
+    assert list(reported) == [GCS.bucket if setting == BUCKET else setting]
 
 
 def test_aivens_sink_has_its_own_names_and_settings(gcs: Running) -> None:

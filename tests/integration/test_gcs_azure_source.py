@@ -265,7 +265,7 @@ def test_many_objects_are_listed_page_by_page(store: Running) -> None:
     assert sorted(value["id"] for value in values) == list(range(count))
 
 
-def test_a_store_that_is_away_for_a_while_costs_and_repeats_nothing(
+def test_a_store_that_is_unreachable_for_a_while_costs_and_repeats_nothing(
     store: Running, proxy: FaultyProxy
 ) -> None:
     kind = store.kind
@@ -299,7 +299,7 @@ def test_a_store_that_is_away_for_a_while_costs_and_repeats_nothing(
     assert seen == list(range(200))
 
 
-def test_an_object_that_is_replaced_while_it_is_read_is_told(store: Running) -> None:
+def test_an_object_that_is_replaced_while_it_is_read_is_reported(store: Running) -> None:
     kind = store.kind
     props = generic(kind, store.url)
     key = put(store, props, "a", lines(range(1_000_000)))
@@ -311,7 +311,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_told(store: Running) -> 
     reader.close()
 
 
-def test_what_is_wrong_is_told_at_its_setting(store: Running) -> None:
+def test_problems_are_reported_at_their_setting(store: Running) -> None:
     kind = store.kind
     props = settings(kind, store.url)
     put(store, props, "rows/partition=0/rows+0+0000000000.json", b"{}\n")

@@ -106,7 +106,7 @@ class TestHdfs(SinkConformance):
     def bad_records(self) -> Records | None:
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             self.server.set_safe_mode(True)
@@ -207,7 +207,7 @@ def test_names_are_those_of_confluent(server: HadoopServer, hadoop: Hadoop) -> N
     assert [row["id"] for row in rows] == [3, 4, 5]
 
 
-def test_a_task_goes_on_where_names_say(server: HadoopServer, hadoop: Hadoop) -> None:
+def test_a_task_continues_where_names_say(server: HadoopServer, hadoop: Hadoop) -> None:
     props = settings(server.url)
     Task(props).write(3)
     first = Task(props)
@@ -318,7 +318,7 @@ def test_safe_mode_is_waited_for(server: HadoopServer, hadoop: Hadoop) -> None:
     check(files(hadoop, f"{task.root}/orders"), 3)
 
 
-def test_no_permission_is_told(server: HadoopServer) -> None:
+def test_no_permission_is_reported(server: HadoopServer) -> None:
     folder = f"locked-{uuid.uuid4()}"
     server.make_folder(f"/{folder}", "755")
     props = settings(f"{server.url}/{folder}")
@@ -337,7 +337,7 @@ def test_no_permission_is_told(server: HadoopServer) -> None:
         ("nofs://somewhere", "No FileSystem for scheme"),
     ],
 )
-def test_a_wrong_url_is_told(url: str, message: str) -> None:
+def test_a_wrong_url_is_reported(url: str, message: str) -> None:
     (finding,) = HdfsSink().validate_live(HDFS_SINK.parse(settings(url)))
     assert finding.setting == "store.url"
     assert message in (finding.error or "")

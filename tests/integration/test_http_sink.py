@@ -67,7 +67,7 @@ class Conformance(SinkConformance):
     def bad_records(self) -> Records | None:
         return records_of(["bad 1", "bad 2"], schema=STRING, keys=["b1", "b2"], key_schema=STRING)
 
-    def target_away(self) -> AbstractContextManager[None] | None:
+    def unreachable_target(self) -> AbstractContextManager[None] | None:
         self.base = f"http://127.0.0.1:{self.proxy.port}"
 
         @contextmanager
@@ -223,9 +223,9 @@ def test_a_record_that_a_template_does_not_fit_costs_only_itself(
 ) -> None:
     sink = task(f"{server.url}/take/{name}/${{city}}", request_body_format="json")
     values = [{"city": "Graz"}, {"town": "Pau"}, {"city": None}, {"city": "Łódź"}, "text"]
-    told = sink.write(records_of(values))
-    assert set(told) == {1, 2, 4}
-    assert "city" in told[1]
+    reported = sink.write(records_of(values))
+    assert set(reported) == {1, 2, 4}
+    assert "city" in reported[1]
     assert len(server.taken(name)) == 2
 
 
@@ -315,9 +315,9 @@ def test_a_limit_of_the_rate_is_kept_to(server: WebServer, task: Make, name: str
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 413, 418, 422, 451])
 def test_a_refusal_is_of_its_record(server: WebServer, task: Make, name: str, code: int) -> None:
     sink = task(f"{server.url}/status/{code}/{name}", retry_on_status_codes="500-")
-    told = sink.write(rows(range(2)))
-    assert set(told) == {0, 1}
-    assert str(code) in told[0]
+    reported = sink.write(rows(range(2)))
+    assert set(reported) == {0, 1}
+    assert str(code) in reported[0]
 
 
 @pytest.mark.parametrize("code", [429, 503])
@@ -433,9 +433,9 @@ def test_a_key_in_the_url_is_in_no_message(server: WebServer, task: Make, name: 
         "penstock_http_api_key_in": "query",
         "max_retries": "0",
     }
-    told = task(f"{server.url}/key/{name}", **given).write(rows(range(1)))
-    assert "401" in told[0]
-    assert "hush" not in told[0]
+    reported = task(f"{server.url}/key/{name}", **given).write(rows(range(1)))
+    assert "401" in reported[0]
+    assert "hush" not in reported[0]
     with pytest.raises(PenstockError) as caught:
         task("http://127.0.0.1:1/", **given).write(rows(range(1)))
     assert "hush" not in str(caught.value)
@@ -448,9 +448,9 @@ def test_a_packed_answer_counts_by_what_is_in_it(server: WebServer, task: Make) 
 
 def test_a_payload_over_the_limit_is_refused(server: WebServer, task: Make, name: str) -> None:
     sink = task(f"{server.url}/take/{name}", penstock_http_max_request_bytes="100")
-    told = sink.write(records_of(["short", "x" * 101, "also short"]))
-    assert set(told) == {1}
-    assert "penstock.http.max.request.bytes" in told[1]
+    reported = sink.write(records_of(["short", "x" * 101, "also short"]))
+    assert set(reported) == {1}
+    assert "penstock.http.max.request.bytes" in reported[1]
     assert server.bodies(name) == ["short", "also short"]
 
 
@@ -462,9 +462,9 @@ def test_an_answer_over_the_limit_is_refused(server: WebServer, task: Make) -> N
 
 def test_line_breaks_in_headers_are_refused(server: WebServer, task: Make, name: str) -> None:
     sink = task(f"{server.url}/take/{name}", headers="X-Name: ${name}", max_retries="0")
-    told = sink.write(records_of([{"name": "a\r\nX-Evil: 1"}, {"name": "b"}]))
-    assert set(told) == {0}
-    assert "X-Name" in told[0]
+    reported = sink.write(records_of([{"name": "a\r\nX-Evil: 1"}, {"name": "b"}]))
+    assert set(reported) == {0}
+    assert "X-Name" in reported[0]
 
 
 def test_a_slow_server_times_out_and_gets_it_again(
@@ -508,8 +508,8 @@ def test_aivens_batches_and_json(server: WebServer, task: Make, name: str) -> No
         "batch.suffix": "\\n>",
     }
     sink = task("", AivenHttpSink(), **given)
-    told = sink.write(records_of([{"a": 1}, "text", None, 5]))
-    assert set(told) == {2, 3}
+    reported = sink.write(records_of([{"a": 1}, "text", None, 5]))
+    assert set(reported) == {2, 3}
     (taken,) = server.taken(name)
     assert taken["body"] == '<{"a":1}\ntext\n>'
     assert taken["headers"]["authorization"] == "Token x"
@@ -613,11 +613,11 @@ def test_settings_are_checked_before_a_task_starts() -> None:
 
 def test_the_preview_tells_requests_and_sends_none() -> None:
     connector = ConfluentHttpSink()
-    told: list[str] = []
+    reported: list[str] = []
     config = connector.plugin.config.parse(
         {"http.api.url": "http://nowhere.test/${key}", "batch.max.size": "2"}
     )
-    writer = connector.open_preview(config, SinkContextStub(), told.append)
+    writer = connector.open_preview(config, SinkContextStub(), reported.append)
     failed: Failed = {}
     writer.write(records_of(["a", "b"], keys=["k", "k"]), failed)
-    assert told == ["POST http://nowhere.test/k a,b"]
+    assert reported == ["POST http://nowhere.test/k a,b"]

@@ -272,7 +272,7 @@ def test_a_refusal_fails_the_task_unless_it_is_left_out(
 
 
 @pytest.mark.parametrize(
-    ("path", "settings", "told"),
+    ("path", "settings", "reported"),
     [
         ("text", {}, "no JSON"),
         ("items/bad", {"http.response.list.pointer": "/nothing"}, "list.pointer"),
@@ -286,11 +286,11 @@ def test_a_refusal_fails_the_task_unless_it_is_left_out(
     ],
 )
 def test_what_cannot_be_read_names_the_setting(
-    server: WebServer, task: Make, path: str, settings: dict[str, str], told: str
+    server: WebServer, task: Make, path: str, settings: dict[str, str], reported: str
 ) -> None:
     server.add("bad", items(range(1)))
     source = task(http_request_url=f"{server.url}/{path}", **settings)
-    with pytest.raises(PenstockError, match=told) as caught:
+    with pytest.raises(PenstockError, match=reported) as caught:
         source.read(1, 2)
     assert not caught.value.retriable
 

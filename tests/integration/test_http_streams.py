@@ -129,7 +129,7 @@ def task() -> Iterator[Make]:
         each.reader.close()
 
 
-def test_events_go_on_after_the_last_one_when_the_connection_ends(
+def test_events_continue_after_the_last_one_when_the_connection_ends(
     server: WebServer, task: Make, name: str
 ) -> None:
     server.add(name, [*items(range(3)), *items(range(3, 4), end=True)])
@@ -168,13 +168,13 @@ def test_an_event_stream_resumes_at_the_stored_id(server: WebServer, task: Make,
 
 
 @pytest.mark.parametrize(
-    ("path", "told"), [("status/404/x", "404"), ("status/401/x", "401"), ("items/x", "sse.url")]
+    ("path", "reported"), [("status/404/x", "404"), ("status/401/x", "401"), ("items/x", "sse.url")]
 )
 def test_what_is_no_event_stream_fails_the_task(
-    server: WebServer, task: Make, path: str, told: str
+    server: WebServer, task: Make, path: str, reported: str
 ) -> None:
     source = task(SseSource(), sse_url=f"{server.url}/{path}")
-    with pytest.raises(PenstockError, match=told) as caught:
+    with pytest.raises(PenstockError, match=reported) as caught:
         source.read(1)
     assert not caught.value.retriable
 
@@ -334,7 +334,7 @@ def test_a_webhook_that_ends_confirms_nothing() -> None:
         assert asked.result().status_code == 503
 
 
-def test_who_may_send(hook: Callable[..., Hook]) -> None:
+def test_a_webhook_authenticates_its_senders(hook: Callable[..., Hook]) -> None:
     body = b'{"id": 1}'
     digest = hmac.new(b"k", body, hashlib.sha256)
     given = {"webhook_auth_type": "hmac", "webhook_auth_secret": "k"}
@@ -393,7 +393,7 @@ def test_a_port_that_is_taken_is_named(hook: Callable[..., Hook], task: Make) ->
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"webhook.port": None}, "webhook.port"),
         ({"webhook.port": "70000"}, "webhook.port"),
@@ -404,9 +404,9 @@ def test_a_port_that_is_taken_is_named(hook: Callable[..., Hook], task: Make) ->
         ({"webhook.ssl.keystore.location": "/nowhere"}, "webhook.ssl.keystore.location"),
     ],
 )
-def test_bad_webhooks_name_the_setting(changes: dict[str, str | None], told: str) -> None:
+def test_bad_webhooks_name_the_setting(changes: dict[str, str | None], reported: str) -> None:
     whole = {"webhook.port": "1", "webhook.auth.type": "none", "topic": "t", **changes}
     connector = WebhookSource()
     given = {name: value for name, value in whole.items() if value is not None}
-    with pytest.raises(PenstockError, match=told):
+    with pytest.raises(PenstockError, match=reported):
         connector.plan_tasks(connector.plugin.config.parse(given), 1)

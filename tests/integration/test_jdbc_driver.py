@@ -571,7 +571,7 @@ def test_defaults_of_moments_are_those_of_the_schema(target: Target) -> None:
     )  # fmt: skip
 
 
-def test_a_table_that_is_missing_is_told(target: Target) -> None:
+def test_a_table_that_is_missing_is_reported(target: Target) -> None:
     failed = write(target.sink(), target.records([row(1), row(2)]))
     assert isinstance(failed[0], TableMismatch)
     assert f'Table "{target.table}" is missing and auto-creation is disabled' in str(failed[0])
@@ -671,7 +671,7 @@ class IntoH2(SinkConformance):
         rows = [{"id": 5, "name": "\ud800"}, {"id": 6, "name": "\udfff"}]
         return records_of(rows, schema=PAIR, keys=[1, 2], key_schema=s.INT64, first=900)
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             self.server.stop()
@@ -731,7 +731,7 @@ def test_rows_are_skipped_by_the_driver_where_the_database_is_not_known(
         assert found == ([(skipped + 1,)] if skipped < 3 else [])
 
 
-def test_a_wrong_password_is_told_at_once_and_not_tried_again(target: Target) -> None:
+def test_a_wrong_password_is_reported_at_once_and_not_tried_again(target: Target) -> None:
     writer = target.sink(connection__password="wrong", connection__attempts="5",
                          connection__backoff__ms="60000")  # fmt: skip
     with pytest.raises(DatabaseRefused, match=r"connection\.url.*as 'penstock'") as refused:
@@ -751,7 +751,7 @@ def test_a_lock_that_is_not_given_in_time_may_be_tried_again(target: Target) -> 
     assert target.rows('"name"') == [("b",)]
 
 
-def test_what_is_read_while_the_server_is_away_is_read_when_it_is_back() -> None:
+def test_what_is_read_while_the_server_is_unreachable_is_read_when_it_is_back() -> None:
     with H2Server() as server:
         run(
             server,

@@ -157,7 +157,7 @@ def test_texts_become_what_the_column_is(target: Target) -> None:
 
 
 @only("postgresql", "sqlite")
-def test_numbers_that_are_none_are_written_where_there_are_such(target: Target) -> None:
+def test_nan_and_infinity_are_written_if_the_database_supports_them(target: Target) -> None:
     schema = struct({"id": INT32, "f": FLOAT64.as_optional(), "g": FLOAT32.as_optional()})
     values = [math.inf, -math.inf, math.nan]
     rows = [{"id": at, "f": value, "g": value} for at, value in enumerate(values)]
@@ -170,7 +170,7 @@ def test_numbers_that_are_none_are_written_where_there_are_such(target: Target) 
 
 
 @only("mariadb")
-def test_numbers_that_are_none_are_refused_where_there_are_not(target: Target) -> None:
+def test_nan_and_infinity_are_refused_if_the_database_does_not_support_them(target: Target) -> None:
     schema = struct({"id": INT32, "f": FLOAT64})
     rows = [{"id": at, "f": value} for at, value in enumerate((1.5, math.nan, math.inf, 2.5))]
     failed = write(target.sink(auto__create="true"), target.records(rows, schema))
@@ -399,7 +399,7 @@ def test_the_row_before_one_that_is_refused_comes_into_its_own(target: Target) -
     assert target.rows() == [(1, "c", None), (3, "d", None)]
 
 
-def test_a_null_in_a_key_is_told_with_table_column_and_record(target: Target) -> None:
+def test_a_null_in_a_key_is_reported_with_table_column_and_record(target: Target) -> None:
     key = struct({"id": OPTIONAL_INT64})
     writer = target.sink(auto__create="true", insert__mode="upsert", pk__mode="record_key")
     records = target.records(
@@ -426,7 +426,7 @@ def test_records_without_a_schema_or_a_value_are_refused(target: Target) -> None
     assert len(target.rows()) == 1
 
 
-def test_a_table_that_is_missing_is_told(target: Target) -> None:
+def test_a_table_that_is_missing_is_reported(target: Target) -> None:
     failed = write(target.sink(), target.records([row(1), row(2)]))
     assert sorted(failed) == [0, 1]
     assert isinstance(failed[0], TableMismatch)
@@ -583,7 +583,7 @@ def test_a_server_that_is_killed_leaves_no_memory_behind(postgresql: DatabaseSer
 
 
 @only("postgresql", "mariadb")
-def test_a_connection_that_is_cut_is_made_anew(target: Target) -> None:
+def test_a_connection_that_is_cut_is_made_again(target: Target) -> None:
     writer = target.sink(auto__create="true")
     assert write(writer, target.records([row(1)])) == {}
     if target.kind is Kind.POSTGRESQL:
@@ -663,7 +663,7 @@ def _await_waiting(target: Target, count: int) -> None:
 
 
 @only("postgresql", "mariadb")
-def test_a_wrong_password_is_told_at_once_and_not_tried_again(target: Target) -> None:
+def test_a_wrong_password_is_reported_at_once_and_not_tried_again(target: Target) -> None:
     writer = target.sink(connection__password="wrong", connection__attempts="5",
                          connection__backoff__ms="60000")  # fmt: skip
     with pytest.raises(DatabaseRefused, match=r"connection\.url.*as 'penstock'") as refused:
@@ -673,7 +673,7 @@ def test_a_wrong_password_is_told_at_once_and_not_tried_again(target: Target) ->
 
 
 @only("postgresql", "mariadb")
-def test_a_missing_privilege_is_told(target: Target) -> None:
+def test_a_missing_privilege_is_reported(target: Target) -> None:
     target.create("id bigint, name varchar(9), amount bigint")
     user = f"reader_{next(_names)}"
     if target.kind is Kind.POSTGRESQL:

@@ -491,7 +491,7 @@ def test_a_table_in_parts_is_read_once(server: DatabaseServer, table: str) -> No
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("zoned", [True, False], ids=["zoned", "wall clock"])
 @pytest.mark.parametrize("columns", ["at", "changed,at"])
-def test_reading_goes_on_exactly_behind_every_piece(
+def test_reading_continues_exactly_behind_every_piece(
     server: DatabaseServer, table: str, mode: str, zoned: bool, columns: str
 ) -> None:
     kinds = ("datetime(6)", "timestamp(6)")

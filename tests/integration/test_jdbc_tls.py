@@ -148,7 +148,7 @@ def test_rows_are_written_by_tls_to_a_server_whose_certificate_was_checked(
 def test_a_certificate_of_another_authority_is_refused_with_the_parameter_to_change(
     secure: Secure,
 ) -> None:
-    said = f"certificate verify failed.*; the file that {secure.words.trusted} names has to"
+    said = f"certificate verify failed.*; {secure.words.trusted} must name a file"
     for mode in (secure.words.authority, secure.words.everything):
         with pytest.raises(DatabaseRefused, match=rf"\(connection\.url\).*{said}"):
             secure.connect(mode, "other.pem")

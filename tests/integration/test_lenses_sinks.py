@@ -109,7 +109,7 @@ def test_kcql_maps_keys_values_and_headers(
     ("kcql", "text"),
     [
         ("INSERT INTO t SELECT a AS b FROM orders", "in the form namespace.table"),
-        (f"INSERT INTO {KS}.t SELECT * FROM orders", "names no columns"),
+        (f"INSERT INTO {KS}.t SELECT * FROM orders", "does not map columns"),
         (f"INSERT INTO {KS}.1t SELECT a AS b FROM orders", "Invalid Cassandra table name"),
         (f"INSERT INTO {KS}.none SELECT a AS b FROM orders", "Table none does not exist"),
         (
@@ -118,7 +118,7 @@ def test_kcql_maps_keys_values_and_headers(
         ),
     ],
 )
-def test_what_is_wrong_with_kcql_is_told(server: CassandraServer, kcql: str, text: str) -> None:
+def test_problems_of_kcql_are_reported(server: CassandraServer, kcql: str, text: str) -> None:
     props = {f"{P}contact.points": "127.0.0.1", f"{P}port": str(server.port), f"{P}kcql": kcql}
     config = LensesSink.plugin.config.parse(props)
     ((setting, error),) = [
@@ -195,7 +195,7 @@ def test_fields_are_selected_and_rows_deleted(
     assert ignoring.write(None, {"a": "no"}, keys=["1", "2"]) == {}
 
 
-def test_statements_that_cannot_be_prepared_are_told(
+def test_statements_that_cannot_be_prepared_are_reported(
     server: CassandraServer, table: str, make_task: MakeTask
 ) -> None:
     server.execute(f"CREATE TABLE {KS}.{table} (a int PRIMARY KEY)")

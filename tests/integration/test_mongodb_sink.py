@@ -107,7 +107,7 @@ class TestMongo(SinkConformance):
         self.client = client
         self.proxy = Proxy(server.port)
         # The proxy is in this process, whose open files are counted.
-        away = "away" in request.node.name
+        away = "unreachable" in request.node.name
         uri = f"mongodb://127.0.0.1:{self.proxy.port}/?serverSelectionTimeoutMS=2000"
         self.given = settings(
             uri if away else server.uri,
@@ -121,7 +121,7 @@ class TestMongo(SinkConformance):
         with self.proxy:
             yield
 
-    def target_away(self) -> AbstractContextManager[object]:
+    def unreachable_target(self) -> AbstractContextManager[object]:
         @contextmanager
         def away() -> Iterator[None]:
             self.proxy.cut()
@@ -353,7 +353,7 @@ def test_what_is_written_is_there(
     client.drop_database(given["database"])
 
 
-def test_a_server_that_is_away_is_waited_for_and_gets_the_same_ids() -> None:
+def test_a_server_that_is_unreachable_is_waited_for_and_gets_the_same_ids() -> None:
     server = MongoServer()
     given = settings(server.uri + "?serverSelectionTimeoutMS=200")
     config = MongoSink.plugin.config.parse(given)
@@ -477,11 +477,11 @@ def test_validation_looks_at_the_server(server: MongoServer, client: Client) -> 
     away = f"mongodb://127.0.0.1:{free_port()}/?serverSelectionTimeoutMS=300"
     assert "Unable to connect" in findings(settings(away))["connection.uri"]
     unknown = "mongodb://u:secret@no-such-host.invalid/?serverSelectionTimeoutMS=300"
-    told = findings(settings(unknown))["connection.uri"]
-    assert "no-such-host.invalid" in told
-    assert "secret" not in told
+    reported = findings(settings(unknown))["connection.uri"]
+    assert "no-such-host.invalid" in reported
+    assert "secret" not in reported
     login = f"mongodb://u:secret@127.0.0.1:{server.port}/"
-    assert "The server refuses the user" in findings(settings(login))["connection.uri"]
+    assert "The server refused the user" in findings(settings(login))["connection.uri"]
     missing = settings(f"{server.uri}?tls=true", connection_ssl_truststore="/no/such/file")
     assert "cannot be read" in findings(missing)["connection.ssl.truststore"]
     assert findings({**missing, "connection.uri": server.uri}) == {}  # as MongoDB's: no effect

@@ -301,7 +301,7 @@ def test_newer_events_only(server: WireServer, client: Client) -> None:
         assert len(reading.values()) == 1
 
 
-def test_a_token_that_is_lost_fails_or_begins_anew(server: WireServer, client: Client) -> None:
+def test_a_token_that_is_lost_fails_or_begins_again(server: WireServer, client: Client) -> None:
     given = settings(server.uri)
     collection = client[given["database"]]["c"]
     collection.insert_one({"_id": 1})
@@ -322,7 +322,7 @@ def test_a_token_that_is_lost_fails_or_begins_anew(server: WireServer, client: C
         assert len(named.values()) == 3
 
 
-def test_a_stream_that_a_drop_ends_goes_on_after_it(server: WireServer, client: Client) -> None:
+def test_a_stream_that_a_drop_ends_continues_after_it(server: WireServer, client: Client) -> None:
     given = settings(server.uri)
     database = client[given["database"]]
     database["c"].insert_one({"_id": 1})

@@ -148,7 +148,7 @@ class Sink(SinkConformance):
             if not each.topic.endswith("/end")
         ]
 
-    def target_away(self) -> AbstractContextManager[None] | None:
+    def unreachable_target(self) -> AbstractContextManager[None] | None:
         self.url = f"tcp://127.0.0.1:{self.proxy.port}"
 
         @contextmanager
@@ -325,7 +325,7 @@ def test_a_broker_that_is_killed_keeps_a_session(root: str) -> None:
         broker.close()
 
 
-def test_a_sink_goes_on_when_the_broker_comes_back(root: str) -> None:
+def test_a_sink_continues_when_the_broker_comes_back(root: str) -> None:
     broker = Mosquitto(UNLIMITED, persistent=True)
     broker.start()
     writer, _ = sink(broker, penstock__mqtt__topic=f"{root}/a", max__retry__time__ms="20000")

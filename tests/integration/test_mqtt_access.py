@@ -60,7 +60,7 @@ def test_user_names_and_what_a_validation_says(root: str) -> None:
     assert finding.setting == "mqtt.server.uri"
 
 
-def test_a_broker_that_is_not_there_is_unavailable(root: str) -> None:
+def test_a_missing_broker_is_unavailable(root: str) -> None:
     reader, _ = source("tcp://127.0.0.1:1", f"{root}/a", mqtt__connect__timeout__seconds="1")
     with pytest.raises(Unreachable, match=r"mqtt\.server\.uri"):
         values_of(reader, 1, seconds=5)

@@ -113,7 +113,7 @@ def test_lenses_sink_has_targets_of_all_kinds(broker: Mosquitto, root: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("kcql", "told"),
+    ("kcql", "reported"),
     [
         ("SELECT * FROM a", "INSERT INTO"),
         ("INSERT INTO k SELECT id FROM a", "ReplaceField"),
@@ -124,8 +124,8 @@ def test_lenses_sink_has_targets_of_all_kinds(broker: Mosquitto, root: str) -> N
         (";", "no statement"),
     ],
 )
-def test_statements_that_cannot_be_are_refused(kcql: str, told: str) -> None:
+def test_statements_that_cannot_be_are_refused(kcql: str, reported: str) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         lenses_source("tcp://h", kcql)
     assert "connect.mqtt.kcql" in str(caught.value)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)

@@ -73,7 +73,7 @@ def test_a_topic_of_its_own_is_made_like_the_workers_and_written_before_it(
     lease.close()
 
 
-def test_a_connector_that_gets_a_topic_of_its_own_goes_on_where_it_was(
+def test_a_connector_that_gets_a_topic_of_its_own_continues_where_it_was(
     offsets: OffsetStore, cluster: str
 ) -> None:
     before = offsets.lease(TASK, {})

@@ -72,10 +72,11 @@ def test_what_it_says_elsewhere_and_a_remark_are_reported_too(tmp_path: Path) ->
     process = Process(command, tmp_path / "log", name="Kafka", logs=[tmp_path / "own.log"])
     process.start()
     process.wait()
-    told = (
-        r"(?s)Kafka ended by itself \(exit code 1\); 3 MB are free\. .*so it ends\nthe disk is full"
+    reported = (
+        r"(?s)Kafka exited unexpectedly \(exit code 1\); 3 MB are free\. .*so it ends\n"
+        r"the disk is full"
     )
-    with pytest.raises(StartupFailed, match=told):
+    with pytest.raises(StartupFailed, match=reported):
         process.check(lambda: "; 3 MB are free")
 
 

@@ -115,7 +115,7 @@ def test_hanging_it_says_nothing_and_loses_nothing(proxy: Proxy) -> None:
             assert late.recv(100) == b"too"
 
 
-def test_who_calls_somebody_that_is_not_there_is_told_so() -> None:
+def test_connections_to_an_absent_target_are_reset() -> None:
     # Perhaps before it is established: then connecting fails already.
     with Proxy(free_port()) as proxy, pytest.raises(ConnectionResetError), connection(proxy) as one:
         assert one.recv(100) != b"", "a connection that nobody takes ends like one that was taken"

@@ -161,14 +161,14 @@ def test_dead_letters_tell_why(
     topics.append(topic, [b"{broken"], headers=headers)
     done = penstock("read", topic)
     assert done.code == 0
-    first, *told = done.out.splitlines()
+    first, *reported = done.out.splitlines()
     assert first.endswith("key=null value={broken")
-    assert told[:3] == [
+    assert reported[:3] == [
         "  record: orders-2@41",
         "  connector: sink, task 3",
         "  failed in: VALUE_CONVERTER, org.example.Converter",
     ]
-    assert "no JSON" in told[3]
+    assert "no JSON" in reported[3]
     (document,) = penstock("read", topic, "--format", "json").documents()
     assert document["failure"]["offset"] == 41
     assert {each["name"] for each in document["headers"]} == {name for name, _ in headers}

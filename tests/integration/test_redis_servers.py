@@ -254,9 +254,9 @@ def test_sentinels_tell_the_primary() -> None:
             with redis.Redis(port=second.port) as client:
                 assert client.get("t:key-19") == b"value 19"
             config = RedisSink.plugin.config.parse({**settings, "redis.uri": uri + "x"})
-            told = list(RedisSink().validate_live(config))
-            assert [each.setting for each in told] == ["redis.uri"]
-            assert "ordersx" in str(told[0].error)
+            reported = list(RedisSink().validate_live(config))
+            assert [each.setting for each in reported] == ["redis.uri"]
+            assert "ordersx" in str(reported[0].error)
 
 
 def test_tls_and_users() -> None:
@@ -273,9 +273,9 @@ def test_tls_and_users() -> None:
         }
         assert findings(RedisSink, base) == {}
         assert write(RedisSink, base, texts(3)) == {}
-        told = findings(RedisSink, {**base, "redis.password": "wrong"})
-        assert list(told) == ["redis.password"]
-        assert "WRONGPASS" in told["redis.password"] or "invalid" in told["redis.password"]
+        reported = findings(RedisSink, {**base, "redis.password": "wrong"})
+        assert list(reported) == ["redis.password"]
+        assert "WRONGPASS" in reported["redis.password"] or "invalid" in reported["redis.password"]
         without = {name: each for name, each in base.items() if name != "redis.password"}
         assert list(findings(RedisSink, without)) == ["redis.password"]
         strange = {name: each for name, each in base.items() if name != "redis.cacert"}

@@ -57,7 +57,7 @@ class _Away(SinkConformance):
 
     proxy: Proxy
 
-    def target_away(self) -> AbstractContextManager[object]:
+    def unreachable_target(self) -> AbstractContextManager[object]:
         @contextmanager
         def away() -> Iterator[None]:
             self.proxy.cut()
@@ -75,7 +75,7 @@ class _Away(SinkConformance):
         self.client = client
         self.port = server.port
         # The proxy is in this process, whose open files are counted.
-        if "away" not in request.node.name:
+        if "unreachable" not in request.node.name:
             yield
             return
         with Proxy(server.port) as self.proxy:
@@ -392,10 +392,10 @@ def test_a_preview_tells_the_commands() -> None:
     config = RedisSink.plugin.config.parse(
         {"name": "s", "topics": "t", "redis.type": "HASH", "redis.key.ttl": "5"}
     )
-    told: list[str] = []
-    writer = RedisSink().open_preview(config, SinkContextStub(), told.append)
+    reported: list[str] = []
+    writer = RedisSink().open_preview(config, SinkContextStub(), reported.append)
     writer.write(records_of([{"a b": 1}, None], keys=["k", "k"]), {})
-    assert told == [
+    assert reported == [
         'HSET conformance:k "a b" 1',
         "EXPIRE conformance:k 5",
         "DEL conformance:k",

@@ -83,7 +83,7 @@ class TestKeys(SourceConformance):
         assert len(once) == 20
         assert sorted(once) == sorted(again)
 
-    def test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more(self) -> None:
+    def test_records_whose_offsets_were_not_stored_are_read_again(self) -> None:
         self._add(25)
         before = self._read(self._task())
         self.add(range(25, 40))
@@ -388,9 +388,9 @@ def test_validation_tells_what_is_missing(server: RedisServer, client: Client) -
     assert list(keys.validate_live(config)) == []
     client.config_set("notify-keyspace-events", "")
     try:
-        told = list(keys.validate_live(config))
-        assert [each.setting for each in told] == ["redis.keys.pattern"]
-        assert "notify-keyspace-events" in str(told[0].error)
+        reported = list(keys.validate_live(config))
+        assert [each.setting for each in reported] == ["redis.keys.pattern"]
+        assert "notify-keyspace-events" in str(reported[0].error)
     finally:
         client.config_set("notify-keyspace-events", "KEA")
     source = RedisStreamSource()

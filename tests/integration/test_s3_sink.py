@@ -132,7 +132,7 @@ class TestS3(SinkConformance):
     ) -> None:
         self.proxy, self.client = proxy, client
         # The proxy is in this process, whose open files are counted.
-        url = proxy.url if "away" in request.node.name else store.url
+        url = proxy.url if "unreachable" in request.node.name else store.url
         self.given = settings(url, flush_size="1", errors_tolerance="all")
 
     def config(self) -> dict[str, str]:
@@ -150,7 +150,7 @@ class TestS3(SinkConformance):
     def bad_records(self) -> Records | None:
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             self.proxy.fault = lambda method, path: "answer SlowDown 503"
@@ -237,7 +237,9 @@ def test_large_objects_are_uploaded_in_parts(proxy: FaultyProxy, client: Any) ->
     assert uploads(client, task.root) == []
 
 
-def test_what_objects_get(store: ObjectStore, client: Any) -> None:
+def test_objects_have_tags_encryption_storage_class_and_acl(
+    store: ObjectStore, client: Any
+) -> None:
     props = settings(
         store.url,
         s3_object_tagging="true",
@@ -416,8 +418,8 @@ def test_without_a_bucket_a_task_fails(store: ObjectStore) -> None:
 
 
 def findings(props: dict[str, str]) -> dict[str, str | None]:
-    told = S3Sink().validate_live(S3_SINK.parse(props))
-    return {each.setting: each.error for each in told}
+    reported = S3Sink().validate_live(S3_SINK.parse(props))
+    return {each.setting: each.error for each in reported}
 
 
 def test_a_bucket_that_can_be_written_has_no_findings(store: ObjectStore, client: Any) -> None:
@@ -427,10 +429,10 @@ def test_a_bucket_that_can_be_written_has_no_findings(store: ObjectStore, client
     assert uploads(client, props["topics.dir"]) == []
 
 
-def test_a_missing_bucket_is_told(store: ObjectStore) -> None:
-    (told,) = findings(settings(store.url, s3_bucket_name="nobodys-bucket")).items()
-    assert told[0] == "s3.bucket.name"
-    assert "The specified bucket does not exist (NoSuchBucket, 404)" in (told[1] or "")
+def test_a_missing_bucket_is_reported(store: ObjectStore) -> None:
+    (reported,) = findings(settings(store.url, s3_bucket_name="nobodys-bucket")).items()
+    assert reported[0] == "s3.bucket.name"
+    assert "The specified bucket does not exist (NoSuchBucket, 404)" in (reported[1] or "")
 
 
 @pytest.mark.parametrize(
@@ -443,17 +445,17 @@ def test_a_missing_bucket_is_told(store: ObjectStore) -> None:
         ("SlowDown 503", "store.url"),
     ],
 )
-def test_what_the_store_refuses_is_told(answer: str, setting: str, proxy: FaultyProxy) -> None:
+def test_refusals_by_the_store_are_reported(answer: str, setting: str, proxy: FaultyProxy) -> None:
     proxy.fault = lambda method, path: f"answer {answer}"
-    told = findings(settings(proxy.url))
-    assert list(told) == [setting]
-    assert answer.split()[0] in (told[setting] or "")
+    reported = findings(settings(proxy.url))
+    assert list(reported) == [setting]
+    assert answer.split()[0] in (reported[setting] or "")
 
 
-def test_a_store_that_is_not_there_is_told() -> None:
-    told = findings(settings("http://127.0.0.1:9"))
-    assert list(told) == ["store.url"]
-    assert "does not answer" in (told["store.url"] or "")
+def test_a_missing_store_is_reported() -> None:
+    reported = findings(settings("http://127.0.0.1:9"))
+    assert list(reported) == ["store.url"]
+    assert "does not answer" in (reported["store.url"] or "")
 
 
 def test_a_role_is_assumed(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:

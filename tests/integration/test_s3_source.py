@@ -315,7 +315,7 @@ def test_many_objects_are_listed_page_by_page(store: ObjectStore, client: Any) -
     assert sorted(value["id"] for value in values(batches)) == list(range(1_050))
 
 
-def test_a_store_that_is_away_for_a_while_costs_and_repeats_nothing(
+def test_a_store_that_is_unreachable_for_a_while_costs_and_repeats_nothing(
     store: ObjectStore, client: Any, proxy: FaultyProxy
 ) -> None:
     props = generic(proxy.url)
@@ -343,7 +343,7 @@ def test_a_store_that_is_away_for_a_while_costs_and_repeats_nothing(
     assert seen == list(range(200))
 
 
-def test_an_object_that_is_replaced_while_it_is_read_is_told(
+def test_an_object_that_is_replaced_while_it_is_read_is_reported(
     store: ObjectStore, client: Any
 ) -> None:
     props = generic(store.url)
@@ -380,7 +380,9 @@ def test_a_bad_record_follows_behavior_on_error(
         assert "behavior.on.error=log" in str(error)
 
 
-def test_an_object_of_another_format_is_told_with_its_name(store: ObjectStore, client: Any) -> None:
+def test_an_object_of_another_format_is_reported_with_its_name(
+    store: ObjectStore, client: Any
+) -> None:
     props = generic(store.url, format_class="ParquetFormat")
     key = put(client, props, "a", b"no parquet at all")
     with pytest.raises(DataError, match=rf"'{key}' cannot be read"):
@@ -408,7 +410,7 @@ def test_offsets_are_those_of_confluents_source(store: ObjectStore, client: Any)
     assert [value["id"] for value in values(batches)] == list(range(3, 10))
 
 
-def test_what_is_wrong_is_told_at_its_setting(store: ObjectStore) -> None:
+def test_problems_are_reported_at_their_setting(store: ObjectStore) -> None:
     def findings(**changes: str) -> list[str]:
         config = S3Source.plugin.config.parse(settings(store.url) | changes)
         return [each.setting for each in S3Source().validate_live(config)]

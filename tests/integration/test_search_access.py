@@ -78,10 +78,10 @@ def test_tls_with_an_authority_that_is_trusted(
         given = {"connection.url": front.url, "elastic.security.protocol": "SSL"}
         write(topic, ElasticsearchSink, **given, **{TRUSTED: authority.pem()})
         assert findings(ElasticsearchSink, **given, **{TRUSTED: authority.pem()}) == {}
-        told = findings(ElasticsearchSink, **given)
-        assert "certificate verify failed" in told["connection.url"].lower()
-        told = findings(ElasticsearchSink, **given, **{TRUSTED: Authority("another").pem()})
-        assert "certificate verify failed" in told["connection.url"].lower()
+        reported = findings(ElasticsearchSink, **given)
+        assert "certificate verify failed" in reported["connection.url"].lower()
+        reported = findings(ElasticsearchSink, **given, **{TRUSTED: Authority("another").pem()})
+        assert "certificate verify failed" in reported["connection.url"].lower()
         aivens = {"connection.url": front.url}
         write(topic, OpenSearchSink, **aivens, **{"connection.trust.all.certificates": "true"})
         write(topic, OpenSearchSink, **aivens, **{AIVENS_TRUSTED: authority.pem()})
@@ -142,9 +142,9 @@ def test_users_that_are_refused(server: SearchServer, topic: str) -> None:
         given = {"connection.url": front.url, "connection.username": "me"}
         write(topic, ElasticsearchSink, **given, connection_password="right")
         assert findings(ElasticsearchSink, **given, connection_password="right") == {}
-        told = findings(ElasticsearchSink, **given, connection_password="wrong")
-        assert told.keys() == {"connection.username", "connection.password"}
-        assert "wrong" not in str(told)
+        reported = findings(ElasticsearchSink, **given, connection_password="wrong")
+        assert reported.keys() == {"connection.username", "connection.password"}
+        assert "wrong" not in str(reported)
         with pytest.raises(PenstockError, match="401") as refused:
             write(topic, ElasticsearchSink, **given, connection_password="wrong")
         assert not refused.value.retriable
@@ -168,8 +168,8 @@ def test_proxies(
             given |= {"elastic.security.protocol": "SSL", TRUSTED: authority.pem()}
         write(topic, ElasticsearchSink, **given, proxy_password="right")
         assert set(proxy.targets) == {front.url.partition("//")[2]}
-        told = findings(ElasticsearchSink, **given, proxy_password="wrong")
-        assert "407" in told["connection.url"]
+        reported = findings(ElasticsearchSink, **given, proxy_password="wrong")
+        assert "407" in reported["connection.url"]
     assert server.count(topic) == 3
 
 

@@ -86,7 +86,7 @@ class Conformance(SinkConformance):
         rows = [{"id": "no number"}, {"id": {"nested": 1}}, "no object"]
         return records_of(rows, keys=["b1", "b2", "b3"], topic=self.topic)
 
-    def target_away(self) -> AbstractContextManager[None] | None:
+    def unreachable_target(self) -> AbstractContextManager[None] | None:
         self.url = f"http://127.0.0.1:{self.proxy.port}"
 
         @contextmanager
@@ -145,8 +145,8 @@ class Task:
         self.failed = {}
         self.writer.write(records, self.failed)
         self.writer.flush()
-        told = [f"{ref.offset} {error}" for ref, error in self.context.reported]
-        return told + [f"{records.offsets[row]} {error}" for row, error in self.failed.items()]
+        messages = [f"{ref.offset} {error}" for ref, error in self.context.reported]
+        return messages + [f"{records.offsets[row]} {error}" for row, error in self.failed.items()]
 
     def __enter__(self) -> Task:
         return self
@@ -304,10 +304,10 @@ def test_routing_from_the_value(server: SearchServer, topic: str) -> None:
         schema_ignore="true",
         **{"routing.type": "value", "routing.type.record.value.path": "/shop/id"},
     ) as task:
-        told = task.write(
+        messages = task.write(
             records_of([{"shop": {"id": 7}}, {"shop": {}}], keys=["a", "b"], topic=topic)
         )
-    assert [each.split()[0] for each in told] == ["1"]
+    assert [each.split()[0] for each in messages] == ["1"]
     server.request("POST", f"/{topic}/_refresh")
     found = server.request("GET", f"/{topic}/_search?routing=7")["hits"]["hits"]
     assert [each["_routing"] for each in found] == ["7"]
@@ -319,9 +319,9 @@ def test_refused_records_are_named_one_by_one(server: SearchServer, topic: str) 
         good = records_of(rows, schema=ROW, keys=list("abcdefghi"), key_schema=STRING, topic=topic)
         assert task.write(good) == []
         values = [{"id": "x"} if row % 3 == 1 else {"id": row} for row in range(9)]
-        told = task.write(records_of(values, keys=list("abcdefghi"), topic=topic, first=100))
-    assert sorted(each.split()[0] for each in told) == ["101", "104", "107"]
-    assert all("mapper_parsing_exception" in each for each in told)
+        messages = task.write(records_of(values, keys=list("abcdefghi"), topic=topic, first=100))
+    assert sorted(each.split()[0] for each in messages) == ["101", "104", "107"]
+    assert all("mapper_parsing_exception" in each for each in messages)
     assert server.documents(topic)["a"] == {"id": 0}
     assert server.documents(topic)["b"] == {"id": 1, "name": None}
 
@@ -330,8 +330,8 @@ def test_ids_that_cannot_be(server: SearchServer, topic: str) -> None:
     keys = [None, "", "x" * 513, {"a": 1}, True, 5]
     records = records_of([{"v": 1}] * 6, keys=keys, topic=topic)
     with Task(server.url, schema_ignore="true") as task:
-        told = task.write(records)
-    assert sorted(each.split()[0] for each in told) == ["0", "1", "2", "3", "4"]
+        messages = task.write(records)
+    assert sorted(each.split()[0] for each in messages) == ["0", "1", "2", "3", "4"]
     assert list(server.documents(topic)) == ["5"]
 
 
@@ -398,10 +398,10 @@ def test_validation_tells_what_is_missing(server: SearchServer, topic: str) -> N
         config = ElasticsearchSink.plugin.config.parse(
             {"connection.url": url, "topics": topic, **settings}
         )
-        told: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for each in ElasticsearchSink().validate_live(config):
-            told[each.setting] = told.get(each.setting, "") + str(each.error)
-        return told
+            messages[each.setting] = messages.get(each.setting, "") + str(each.error)
+        return messages
 
     assert findings(server.url) == {}
     proxy = Proxy(server.port)  # nobody listens
@@ -409,10 +409,10 @@ def test_validation_tells_what_is_missing(server: SearchServer, topic: str) -> N
     proxy.close()
     mapping = "topic.to.external.resource.mapping"
     external = {"external_resource_usage": "INDEX", mapping: f"{topic}:nowhere"}
-    told = findings(server.url, **external)
-    assert told == {mapping: "'nowhere' does not exist in the cluster"}
-    told = findings(server.url, **{**external, mapping: "other:nowhere"})
-    assert "not configured" in told[mapping]
-    assert "not mapped" in told[mapping]
+    messages = findings(server.url, **external)
+    assert messages == {mapping: "'nowhere' does not exist in the cluster"}
+    messages = findings(server.url, **{**external, mapping: "other:nowhere"})
+    assert "not configured" in messages[mapping]
+    assert "not mapped" in messages[mapping]
     with Front(server) as front:
         assert findings(front.url, connection_username="u", connection_password="p") == {}

@@ -170,7 +170,7 @@ def test_patterns_are_spread_over_tasks_and_shards(server: SearchServer, index: 
     assert [key for _, key, _ in task.read()] == ["c"]
 
 
-def test_an_index_that_is_made_anew_is_read_anew(server: SearchServer, index: str) -> None:
+def test_an_index_that_is_made_again_is_read_again(server: SearchServer, index: str) -> None:
     make(server, index)
     put(server, index, {str(n): {} for n in range(9)})
     task = Task(server, index)
@@ -337,18 +337,18 @@ def test_points_in_time_that_are_gone_are_opened_again(server: SearchServer, ind
     assert sorted(read, key=int) == [str(n) for n in range(500)]
 
 
-def test_what_cannot_be_read_is_told(server: SearchServer, index: str) -> None:
+def test_unreadable_input_is_reported(server: SearchServer, index: str) -> None:
     connector = SOURCES[server.product]()
 
-    def told(**changes: str) -> dict[str, str]:
+    def reported(**changes: str) -> dict[str, str]:
         settings = {name.replace("_", "."): value for name, value in changes.items()}
         config = connector.plugin.config.parse({"connection.url": server.url, **settings})
         return {each.setting: str(each.error) for each in connector.validate_live(config)}
 
     make(server, index, name="keyword")
-    assert told(indices=f"{index},nothing-*") == {}
-    assert "There is no index" in told(indices="nowhere")["indices"]
-    assert "type keyword" in told(indices=index, position_field="name")["position.field"]
+    assert reported(indices=f"{index},nothing-*") == {}
+    assert "There is no index" in reported(indices="nowhere")["indices"]
+    assert "type keyword" in reported(indices=index, position_field="name")["position.field"]
     server.request("PUT", f"/{index}-x", {"mappings": {"_source": {"enabled": False}}})
     put(server, f"{index}-x", {"1": {}})
     with pytest.raises(PenstockError, match="_source"):

@@ -93,7 +93,7 @@ def test_a_record_that_is_refused_ends_it_unless_errors_are_tolerated(
     assert "2 of them refused" in err
 
 
-def test_a_sink_without_a_preview_and_a_topic_that_does_not_exist_are_told(
+def test_a_sink_without_a_preview_and_a_topic_that_does_not_exist_are_reported(
     preview: Preview, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     code, _, err = preview(connector__class="FileStreamSink", topics="t", file=tmp_path / "out")

@@ -171,7 +171,7 @@ def test_an_answer_in_plain_http_is_not_to_be_had_of_an_https_listener(
     assert get(f"https://127.0.0.1:{server.port}/", trusting(authority)).status_code == 200
 
 
-def test_nor_in_https_of_an_http_listener(serve: Serve) -> None:
+def test_an_http_listener_rejects_https(serve: Serve) -> None:
     server = serve("http://127.0.0.1:0")
     with pytest.raises(httpx.TransportError):
         get(f"https://127.0.0.1:{server.port}/")
@@ -202,7 +202,7 @@ def test_admin_endpoints_are_on_the_main_listeners_unless_told_otherwise(serve: 
     assert get(f"http://127.0.0.1:{server.port}{ADMIN}").status_code == 200
 
 
-def test_an_empty_list_turns_them_off(serve: Serve) -> None:
+def test_an_empty_list_of_admin_listeners_disables_admin_endpoints(serve: Serve) -> None:
     server = serve("http://127.0.0.1:0", **{"admin.listeners": ""})
     answer = get(f"http://127.0.0.1:{server.port}{ADMIN}")
     assert (answer.status_code, answer.json()) == (
@@ -270,7 +270,7 @@ def test_a_port_that_is_taken_is_named_with_its_setting_and_none_is_kept(
         with pytest.raises(StartupFailed) as refused:
             Server(configured(**props, **stores))
         assert str(refused.value) == (
-            f"Port {port} is in use already; give '{setting}' another one than {bad}."
+            f"Port {port} is in use; set '{setting}' to something other than {bad}."
         )
     socket.create_server(("127.0.0.1", free)).close()
 
@@ -306,7 +306,7 @@ def test_stopping_gives_the_ports_back(serve: Serve, stores: dict[str, str]) -> 
         wait_until(lambda port=port: _can_listen(port), 10, f"port {port} to be free")
 
 
-def test_so_does_stopping_one_that_was_never_started() -> None:
+def test_stopping_a_server_that_was_never_started_frees_its_port() -> None:
     server = Server(configured("http://127.0.0.1:0"))
     assert not _can_listen(server.port)
     server.stop()
@@ -341,7 +341,7 @@ def test_a_worker_nobody_vouches_for_is_not_asked(serve: Serve, stores: dict[str
     assert "put its issuer into ssl.truststore.location" in text
 
 
-def test_nor_one_by_another_name(
+def test_a_worker_with_another_host_name_is_rejected(
     serve: Serve, authority: Authority, stores: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "own.pem").write_text(authority.issue("elsewhere").pem())

@@ -68,8 +68,8 @@ def test_kafka_connect_reads_what_we_write(
         found = theirs.get(asked).get()
         assert found.size() == len(offsets)
         for key, value in offsets.items():
-            told = found.get(buffer(connect, key))
-            assert (None if told is None else bytes(told.array())) == value
+            reported = found.get(buffer(connect, key))
+            assert (None if reported is None else bytes(reported.array())) == value
     finally:
         theirs.stop()
 

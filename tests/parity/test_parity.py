@@ -75,7 +75,7 @@ def _same_infos(theirs: Reply, mine: Reply) -> bool:
     return _ordered(left) == _ordered(right)
 
 
-_NO_FILE: Final = "so that is not offered. Set 'file'."
+_NO_FILE: Final = "Set 'file'."
 _ERRORS: Final = re.compile(r"the following (\d+) error")
 
 

@@ -174,7 +174,7 @@ class Cluster:
             offsets=self.internal("offset"),
         )
 
-    def told(self, worker: WorkerProcess) -> Any:
+    def messages(self, worker: WorkerProcess) -> Any:
         """Everything REST reports about the connectors; of a trace, only its existence, because its
         text differs."""
         found = worker.request("GET", "/connectors?expand=info&expand=status").json()
@@ -270,8 +270,8 @@ def run_shift(
     if before:
         expected = before[-1].closed
         with contextlib.suppress(TimeoutError):  # the tests report differences
-            wait_until(lambda: cluster.told(worker) == expected, START_S, "everything to go on")
-        shift.opened = cluster.told(worker)
+            wait_until(lambda: cluster.messages(worker) == expected, START_S, "everything to go on")
+        shift.opened = cluster.messages(worker)
         right = key_of(old_key)
         wrong = SessionKey(bytes(32), right.algorithm, right.created_ms)
         shift.probes = tuple(cluster.probe(worker, key) for key in (right, wrong))
@@ -287,7 +287,7 @@ def run_shift(
     wait_until(
         lambda: cluster.topics.count(shaped) >= len(ITEMS) * (len(before) + 1), 60, "shaped lines"
     )
-    shift.closed = cluster.told(worker)
+    shift.closed = cluster.messages(worker)
     worker.stop()
     if isinstance(worker, ReferenceWorker) and worker.hung:
         raise ReferenceHung
@@ -394,7 +394,7 @@ BORDERS: Final = [pytest.param(at, id=name) for at, name in ((1, "over"), (2, "b
 
 
 @pytest.mark.parametrize("at", BORDERS)
-def test_the_other_one_tells_the_same_about_every_connector(story: Story, at: int) -> None:
+def test_both_runtimes_report_the_same_about_every_connector(story: Story, at: int) -> None:
     before, after = story.shifts[at - 1].closed, story.shifts[at].opened
     assert sorted(after) == sorted(before)
     for name in before:
@@ -402,7 +402,7 @@ def test_the_other_one_tells_the_same_about_every_connector(story: Story, at: in
 
 
 @pytest.mark.parametrize("at", BORDERS)
-def test_nothing_is_planned_or_written_anew(story: Story, at: int) -> None:
+def test_nothing_is_planned_or_written_again(story: Story, at: int) -> None:
     """Only what was ordered is in the config topic."""
     written: dict[str, list[str]] = {}
     for row in story.shifts[at].configs:
@@ -471,7 +471,7 @@ def test_offsets_are_stored_under_the_same_bytes_in_the_same_partition(story: St
     assert sorted(name for name, _ in places) == [*named, "shaped-lines", "stopped"]
 
 
-def test_whoever_stops_leaves_the_same_statuses(story: Story) -> None:
+def test_both_runtimes_leave_the_same_statuses_when_they_stop(story: Story) -> None:
     theirs, ours, theirs_again = (
         {key: _alike(value) for key, value in shift.after.statuses.items()}
         for shift in story.shifts
@@ -503,7 +503,7 @@ def test_what_runs_is_reported_in_the_same_bytes(story: Story) -> None:
     assert ours == theirs == theirs_again
 
 
-def test_group_generations_go_on(story: Story) -> None:
+def test_group_generations_continue(story: Story) -> None:
     """A lower one may not overwrite an UNASSIGNED or FAILED (kafka-connect.md §4.4)."""
     last = 0
     for shift in story.shifts:

@@ -261,7 +261,7 @@ def test_a_clock_that_is_set_moves_nothing(ms: int) -> None:
 
 
 @pytest.mark.parametrize("ms", [-60_000, 60_000])
-def test_work_that_is_held_back_is_given_out_although_the_leaders_clock_is_set(ms: int) -> None:
+def test_a_clock_change_of_the_leader_does_not_prolong_a_rebalance_delay(ms: int) -> None:
     sim = cluster(3, connectors=3)
     leader = leader_of(sim)
     sim.crash(other_than(sim, leader))
@@ -347,7 +347,7 @@ def test_half_of_a_task_set_is_completed_before_compaction_makes_holes_of_it() -
     sim.run_until(sim.balanced, 120_000)
 
 
-def test_a_task_that_runs_is_shown_so_whatever_was_said_too_late() -> None:
+def test_late_statuses_do_not_hide_a_running_task() -> None:
     sim = cluster(2, connectors=1)
     late = Status(State.UNASSIGNED, "gone:8083", 0)
     for number in range(3):
@@ -422,7 +422,7 @@ def test_tasks_of_a_larger_set_are_fenced_although_no_successor_takes_their_ids(
 
 @pytest.mark.parametrize("stage", [Stage.READING, Stage.FENCING, Stage.CHECKING, Stage.WRITING])
 @pytest.mark.parametrize("dies", [True, False])
-def test_a_round_whose_leader_is_gone_is_done_again_by_the_next(stage: Stage, dies: bool) -> None:
+def test_the_next_leader_repeats_an_interrupted_fencing_round(stage: Stage, dies: bool) -> None:
     sim = cluster(3, connectors=1, exactly_once=True)
     old = leader_of(sim)
     sim.request(old, e.PutConfig("c1", config("c1", 2, 3)))

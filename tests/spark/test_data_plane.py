@@ -153,15 +153,15 @@ def test_failed_records_of_a_sink_go_to_the_dead_letter_topic_as_they_were_consu
         (b"fail", b"TRANSFORMATION", b"test.FailOnly", b"2"),
     ):
         letter = letters[value]
-        told = dict(letter.headers)
+        reported = dict(letter.headers)
         assert (letter.key, letter.headers[0]) == (b"k", ("h", b"x"))
-        assert told["__connect.errors.topic"] == topic.encode()
-        assert told["__connect.errors.offset"] == offset
-        assert told["__connect.errors.stage"] == stage
-        assert told["__connect.errors.class.name"] == class_name
-        assert told["__connect.errors.connector.name"] == name.encode()
+        assert reported["__connect.errors.topic"] == topic.encode()
+        assert reported["__connect.errors.offset"] == offset
+        assert reported["__connect.errors.stage"] == stage
+        assert reported["__connect.errors.class.name"] == class_name
+        assert reported["__connect.errors.connector.name"] == name.encode()
         assert (
-            told["__connect.errors.exception.class.name"]
+            reported["__connect.errors.exception.class.name"]
             == b"org.apache.kafka.connect.errors.DataException"
         )
     assert sum(report.failed for report in flow.reports) == 2
@@ -192,7 +192,7 @@ def test_a_record_the_target_refuses_fails_the_task_unless_tolerated(
     ) in trace
 
 
-def test_a_target_that_is_away_gets_the_batch_again_in_order(
+def test_a_target_that_is_unreachable_gets_the_batch_again_in_order(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, name = topics.create(unique("lines")), unique("snk")
@@ -208,7 +208,7 @@ def test_a_target_that_is_away_gets_the_batch_again_in_order(
     assert not flow.ended
 
 
-def test_a_stop_does_not_wait_for_a_target_that_is_away(
+def test_a_stop_does_not_wait_for_a_target_that_is_unreachable(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, name = topics.create(unique("lines")), unique("snk")
@@ -342,11 +342,11 @@ def test_failed_records_of_a_source_go_to_a_dead_letter_topic_too(
     flow.await_done(flow.start(plan), 7)
     assert len(topics.values(topic)) == 7
     (letter,) = topics.read(dead)
-    told = dict(letter.headers)
+    reported = dict(letter.headers)
     assert letter.value == b'{"schema":{"type":"string","optional":false},"payload":"fail"}'
-    assert told["n"] == b"5"
-    assert told["__connect.errors.stage"] == b"TRANSFORMATION"
-    assert told["__connect.errors.topic"] == topic.encode()
+    assert reported["n"] == b"5"
+    assert reported["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert reported["__connect.errors.topic"] == topic.encode()
     wait_until(lambda: flow.stored, 10, "the offset to be stored")
     assert flow.stored[-1] == [SourceOffset({"words": "all"}, {"count": 9})]
 
@@ -413,7 +413,7 @@ def test_records_and_offsets_are_committed_together(
         assert counts == [{"count": 3}, {"count": 6}, {"count": 9}]
     assert counts[-1] == {"count": 9}
     wait_until(lambda: flow.transactions, 10, "the transactions to be told of")
-    assert [len(told) for told in flow.transactions] == [1] * len(rows)
+    assert [len(reported) for reported in flow.transactions] == [1] * len(rows)
     assert flow.stored == []
     assert sum(report.records for report in flow.reports) == 9
     assert sum(report.failed for report in flow.reports) == 1

@@ -158,7 +158,9 @@ def test_compressed_records_arrive(read: Read, broker: Broker, topic: str, codec
     assert [row.value for row in read(topic, 500)] == values
 
 
-def test_what_values_begin_with_goes_along_once(read: Read, broker: Broker, topic: str) -> None:
+def test_a_common_value_prefix_is_sent_once_per_chunk(
+    read: Read, broker: Broker, topic: str
+) -> None:
     """Chunks of values with a common prefix, with less of it, with another one, with nothing after
     it, and chunks of nulls."""
     long, other = b"schema " * 20, b"another " * 20
@@ -192,7 +194,7 @@ def test_partitions_and_topics_are_read_each_in_its_order(
 
 
 @pytest.mark.parametrize("most", ["1", "500"])
-def test_a_sink_goes_on_where_it_was_and_back_where_it_is_told(
+def test_a_sink_continues_where_it_was_and_back_where_it_is_told(
     read: Read,
     broker: Broker,
     topics: Topics,

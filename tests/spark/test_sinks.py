@@ -98,7 +98,7 @@ def test_a_sink_reads_from_the_committed_offset_and_commits_what_it_wrote(
     wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 10}, 10, "offset 10")
 
 
-def test_a_sink_that_was_stopped_goes_on_where_it_was(
+def test_a_sink_that_was_stopped_continues_where_it_was(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, name, file = topics.create(unique("lines")), unique("snk"), tmp_path / "out.txt"

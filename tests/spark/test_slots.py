@@ -319,7 +319,7 @@ def test_what_a_cut_off_task_still_does_reaches_nobody(
     assert topics.committed(f"connect-{name}", topic) == {}
 
 
-def test_tasks_go_on_elsewhere_when_the_process_of_their_slot_is_killed(
+def test_tasks_continue_elsewhere_when_the_process_of_their_slot_is_killed(
     neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> None:
     topic, folder, name = topics.create(unique("lines"), 2), tmp_path / "other", unique("other")
@@ -359,7 +359,7 @@ class Killer(DiaryWriter):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_task_that_kills_its_process_again_and_again_fails_and_the_others_go_on(
+def test_a_task_that_kills_its_process_again_and_again_fails_and_the_others_continue(
     neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> None:
     topic, folder, name = topics.create(unique("lines")), tmp_path / "killer", unique("killer")
@@ -432,7 +432,7 @@ def memory_is_limited(flow: Flow) -> Iterator[list[int]]:
     watching.join()
 
 
-def test_a_task_that_eats_memory_until_its_process_is_killed_fails_and_the_others_go_on(
+def test_a_task_that_eats_memory_until_its_process_is_killed_fails_and_the_others_continue(
     neighbour: Neighbour,
     memory_is_limited: list[int],
     flow: Flow,
@@ -586,7 +586,7 @@ def test_a_writer_that_takes_long_to_open_is_not_lost_sight_of(
     assert flow.stop(task)
 
 
-def test_a_task_that_may_not_begin_anew_where_it_moves_leaves_nothing_there(
+def test_a_task_that_may_not_restart_after_a_move_leaves_no_thread_behind(
     restless: None,
     monkeypatch: pytest.MonkeyPatch,
     flow: Flow,

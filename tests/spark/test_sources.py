@@ -83,7 +83,7 @@ def test_a_file_goes_to_a_topic_and_its_position_is_stored(
     assert frozenset().union(*(report.topics for report in flow.reports)) == {topic}
 
 
-def test_a_source_goes_on_after_the_stored_position(
+def test_a_source_continues_after_the_stored_position(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic, file = topics.create(unique("lines")), tmp_path / "in.txt"
@@ -301,7 +301,7 @@ def test_a_stop_stores_what_was_sent(
     assert topics.values(topic) == [b"%d" % number for number in range(2000)]
 
 
-def test_a_system_that_is_away_is_asked_again(
+def test_a_system_that_is_unreachable_is_asked_again(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = topics.create(unique("steps"))
@@ -316,7 +316,7 @@ def test_a_system_that_is_away_is_asked_again(
     assert not flow.ended
 
 
-def test_a_stop_does_not_wait_for_a_system_that_is_away(
+def test_a_stop_does_not_wait_for_a_system_that_is_unreachable(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = topics.create(unique("steps"))

@@ -80,8 +80,8 @@ def test_partitions_that_another_task_takes_are_finished_and_committed_first(
     flow.start(flow.sink(name, topic, task=1, **keeper(DiaryWriter, second)))
     [_, [[moved, position]]] = wait_until(lambda: calls(second, "assigned"), 30, "a share")[0]
     assert position == 2
-    told = calls(first, "flush", "revoked", "pre_commit")
-    assert told == [["flush"], ["revoked", [moved], False], ["pre_commit", [[moved, 2]]]]
+    reported = calls(first, "flush", "revoked", "pre_commit")
+    assert reported == [["flush"], ["revoked", [moved], False], ["pre_commit", [[moved, 2]]]]
     assert topics.committed(f"connect-{name}", topic) == {moved: 2}
     for partition in range(2):
         topics.append(topic, values(2), partition=partition)
@@ -259,7 +259,7 @@ class Seeking(DiaryWriter):
 
 
 @pytest.mark.parametrize("target", [1, 6])
-def test_a_writer_may_go_on_elsewhere(
+def test_a_writer_may_continue_elsewhere(
     target: int, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> None:
     topic, name = topics.create(unique("lines")), unique("snk")
@@ -376,11 +376,11 @@ def test_a_record_that_is_reported_late_becomes_a_dead_letter(
     task = flow.start(flow.sink(name, topic, tolerance=tolerance, **keeper(Late, tmp_path)))
     wait_until(lambda: topics.count(dead) == 1, 30, "the letter")
     [letter] = topics.read(dead)
-    told = dict(letter.headers)
+    reported = dict(letter.headers)
     assert letter.value == b"bad"
-    assert told["__connect.errors.offset"] == b"1"
-    assert told["__connect.errors.stage"] == b"TASK_PUT"
-    assert told["__connect.errors.exception.message"] == b"refused late"
+    assert reported["__connect.errors.offset"] == b"1"
+    assert reported["__connect.errors.stage"] == b"TASK_PUT"
+    assert reported["__connect.errors.exception.message"] == b"refused late"
     wait_until(lambda: sum(report.failed for report in flow.reports) == 1, 10, "the report")
     assert flow.done(task) == 2
     wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 3}, 10, "all committed")
@@ -427,10 +427,10 @@ def test_a_late_report_names_the_record_whatever_its_batch_was_made_of(
     ]:
         topics.append(topic, [value], key=key, partition=partition)
     wait_until(lambda: topics.count(dead) == 3, 30, "the letters")
-    told = [(row.key, dict(row.headers)) for row in topics.read(dead)]
+    reported = [(row.key, dict(row.headers)) for row in topics.read(dead)]
     places = {
         key: (cells["__connect.errors.partition"], cells["__connect.errors.offset"])
-        for key, cells in told
+        for key, cells in reported
     }
     assert places == {b"b": (b"1", b"0"), b"c": (b"0", b"1"), b"e": (b"1", b"2")}
 

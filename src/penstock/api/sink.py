@@ -99,7 +99,7 @@ class SinkConnector(Connector):
     def open_preview(
         self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter | None:
-        """A writer that changes nothing, and calls `tell` with what it would write: a line for
+        """A writer that changes nothing, and calls `show` with what it would write: a line for
         every file, document or statement. For `penstock preview`; None: not supported."""
         return None
 

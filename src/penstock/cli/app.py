@@ -33,7 +33,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
         ),
     ),
     (
-        "What connectors are",
+        "Connector configurations",
         (
             apply,
             connectors.load,
@@ -49,7 +49,7 @@ SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
         ),
     ),
     (
-        "What connectors do",
+        "Running connectors",
         (
             control.status,
             control.wait,
@@ -88,7 +88,7 @@ class _Sections(click.Group):
 @click.group(
     cls=_Sections,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes, the file of clusters and examples: docs/cli.md.",
+    epilog="Exit codes, the configuration file and examples: docs/cli.md.",
 )
 @click.version_option(VERSION, message=f"penstock %(version)s (Kafka Connect {KAFKA_VERSION})")
 @common

@@ -105,7 +105,7 @@ def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | 
     help="JSON, .properties, YAML, or a folder of them; `-` is stdin. Repeatable.",
 )
 @click.argument("more", nargs=-1, type=click.Path(), metavar="[FILE]...")
-@click.option("-R", "--recursive", is_flag=True, help="Also the folders in folders.")
+@click.option("-R", "--recursive", is_flag=True, help="Read subfolders, too.")
 @click.option(
     "-l",
     "--selector",
@@ -116,7 +116,7 @@ def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | 
 )
 @click.option("--prune", is_flag=True, help="Delete the connectors that no file describes.")
 @click.option(
-    "--keep", multiple=True, metavar="PATTERN", help="Names that --prune leaves alone; repeatable."
+    "--keep", multiple=True, metavar="PATTERN", help="Connectors that --prune keeps; repeatable."
 )
 @click.option("--allow-empty", is_flag=True, help="Let --prune delete all connectors.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change; exits with 1 if so.")
@@ -138,17 +138,17 @@ def apply(
     wait: bool,
     timeout: float,
 ) -> int:
-    """Create, update and delete connectors, until they are what files describe.
+    """Create, update and delete connectors to match their descriptions in files.
 
     FILE is JSON or properties as for `create`, or YAML: the same, or Strimzi's KafkaConnector
-    resources. Configurations are validated before anything changes; what is as described is not
+    resources. Configurations are validated before anything changes; connectors that match are not
     touched.
     """
     declared = resources.read((*paths, *more), recursive=recursive, selector=files.settings(pairs))
     if prune and not declared.wanted and not allow_empty:
         raise Unusable(
             "The files describe no connector, so --prune would delete all.",
-            "If that is meant: --allow-empty",
+            "If this is intended, use --allow-empty.",
         )
     for text in (*declared.notes, *(text for wanted in declared.wanted for text in wanted.notes)):
         show.note(text)

@@ -123,7 +123,7 @@ class Connect:
                     continue
                 raise NoAnswer(
                     f"{address.url} received the request but did not respond ({_reason(error)}).",
-                    f"It may have been carried out: check with {_status_command(path, body)}.",
+                    f"It may have been executed: check with {_status_command(path, body)}.",
                 ) from error
             # From now on the one that answers comes first.
             self._addresses.remove(address)
@@ -165,7 +165,7 @@ def nobody(problems: list[tuple[str, Exception]], origin: str = "") -> NoAnswer:
     if any("CERTIFICATE" in str(error).upper() for _, error in problems):
         advice = (
             "The certificate is not trusted: set `ca` of the cluster in the configuration file to "
-            "its issuer's (docs/cli.md)."
+            "its issuer's certificate (docs/cli.md)."
         )
     elif any(isinstance(error, httpx.ReadTimeout) for _, error in problems):
         advice = "Raise --request-timeout, or name another worker with --url."

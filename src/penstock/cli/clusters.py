@@ -107,8 +107,8 @@ class Clusters:
         if name not in self.by_name:
             known = ", ".join(sorted(self.by_name)) or "none"
             raise Unusable(
-                f"There is no cluster '{name}' in {self.file} (there: {known}).",
-                "`penstock clusters` lists them; docs/cli.md shows how the file is written.",
+                f"There is no cluster '{name}' in {self.file} (known: {known}).",
+                "`penstock clusters` lists them; docs/cli.md describes the file.",
             )
         return self.by_name[name]
 
@@ -140,11 +140,11 @@ def read_clusters(environ: Mapping[str, str]) -> Clusters:
     _only(document, ("default", "clusters"), file, "")
     tables = document.get("clusters", {})
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
-        raise Unusable(f"{file}: 'clusters' holds tables, written [clusters.NAME].")
+        raise Unusable(f"{file}: 'clusters' must contain tables, written [clusters.NAME].")
     by_name = {name: _cluster(name, table, file) for name, table in tables.items()}
     default = document.get("default")
     if default is not None and default not in by_name:
-        raise Unusable(f"{file}: the default {default!r} is none of the clusters described there.")
+        raise Unusable(f"{file}: the default {default!r} is not one of its clusters.")
     return Clusters(file, by_name, default)
 
 
@@ -161,8 +161,8 @@ def choose(url: str | None, cluster: str | None, environ: Mapping[str, str]) -> 
     name = cluster or clusters.chosen()
     if name is None:
         origin = (
-            "That is the default: there is no --url or --cluster, no PENSTOCK_URL or "
-            f"PENSTOCK_CLUSTER, and no cluster to use in {clusters.file}."
+            "That is the default: --url, --cluster, PENSTOCK_URL and PENSTOCK_CLUSTER are not "
+            f"set, and {clusters.file} selects no cluster."
         )
         return Cluster(None, addresses(LOCAL), origin=origin)
     selected = clusters.named(name)
@@ -213,22 +213,22 @@ def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
     configured = table.get("url")
     urls = [configured] if isinstance(configured, str) else configured
     if not isinstance(urls, list) or not urls or not all(isinstance(url, str) for url in urls):
-        raise Unusable(f"{file}: {prefix}'url' has to be a string, or a list of strings.")
+        raise Unusable(f"{file}: {prefix}'url' must be a string or a list of strings.")
     verify = table.get("verify", True)
     if not isinstance(verify, bool):
-        raise Unusable(f"{file}: {prefix}'verify' is true or false.")
+        raise Unusable(f"{file}: {prefix}'verify' must be true or false.")
     texts: dict[str, str] = {}
     for member in _TEXTS:
         value = table.get(member)
         if value is None:
             continue
         if not isinstance(value, str) or not value:
-            raise Unusable(f"{file}: {prefix}'{member}' has to be a string.")
+            raise Unusable(f"{file}: {prefix}'{member}' must be a string.")
         texts[member] = value
     if ("user" in texts) != ("password_file" in texts):
-        raise Unusable(f"{file}: {prefix}'user' and 'password_file' go together.")
+        raise Unusable(f"{file}: {prefix}'user' and 'password_file' must be set together.")
     if "key" in texts and "cert" not in texts:
-        raise Unusable(f"{file}: {prefix}'key' goes with a 'cert'.")
+        raise Unusable(f"{file}: {prefix}'key' requires a 'cert'.")
 
     def path(member: str) -> Path | None:
         text = texts.get(member)
@@ -249,7 +249,7 @@ def _cluster(name: str, table: Mapping[str, object], file: Path) -> Cluster:
 def _only(table: Mapping[str, object], known: Sequence[str], file: Path, prefix: str) -> None:
     unknown = [name for name in table if name not in known]
     if unknown:
-        hint = " Name a file that holds it: password_file." if "password" in unknown else ""
+        hint = " Set password_file to a file that contains it." if "password" in unknown else ""
         raise Unusable(
-            f"{file}: {prefix}'{unknown[0]}' is not known here; known: {', '.join(known)}.{hint}"
+            f"{file}: {prefix}'{unknown[0]}' is unknown; known: {', '.join(known)}.{hint}"
         )

@@ -41,7 +41,7 @@ def waiting(command: F) -> F:
         metavar="SECONDS",
         help="How long to wait.",
     )(command)
-    return click.option("--wait", is_flag=True, help="Wait until it is so.")(command)
+    return click.option("--wait", is_flag=True, help="Wait until this state is reached.")(command)
 
 
 @click.command()
@@ -73,7 +73,7 @@ def load(
         connector = ConnectorFile(name, {**PREDEFINED[name], **overrides, "name": name})
     else:
         raise NotThere(
-            f"'{name}' is not predefined (there: {', '.join(PREDEFINED)}).",
+            f"'{name}' is not predefined (known: {', '.join(PREDEFINED)}).",
             f"Name a file: penstock load {name} -d FILE",
         )
     with session.connect() as connect:
@@ -208,7 +208,9 @@ unload = click.command("unload")(common(names_argument(pass_session(_remove))))
 
 @click.command()
 @name_argument
-@click.option("-d", "--file", type=click.Path(allow_dash=True), help="Replace it with this file's.")
+@click.option(
+    "-d", "--file", type=click.Path(allow_dash=True), help="Replace it with that in this file."
+)
 @click.option(
     "--properties", is_flag=True, help="Print a file that can be loaded, including secrets."
 )

@@ -20,7 +20,8 @@ ALL = "connectors"
 def status(session: Session, name: str, trace: bool) -> int:
     """Show the status of a connector and its tasks, or of all connectors.
 
-    The word `connectors` for NAME, or none, means all of them. Exits with 4 if anything has failed.
+    Without NAME, or with the word `connectors`, shows all of them. Exits with 4 if anything has
+    failed.
     """
     with session.connect() as connect:
         if name == ALL:
@@ -65,7 +66,7 @@ def status(session: Session, name: str, trace: bool) -> int:
     default=WAIT_S,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait, for all of them together.",
+    help="How long to wait, in total.",
 )
 @click.option("--ignore-failed", is_flag=True, help="Keep waiting when something has failed.")
 @common

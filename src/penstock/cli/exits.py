@@ -31,7 +31,7 @@ MEANING: Final = {
     Exit.FAILED: "a connector or task is `FAILED`, a worker is unhealthy",
     Exit.NOT_FOUND: "unknown connector, plugin, task, logger or topic",
     Exit.NO_ANSWER: "no worker, or no Kafka broker, answers",
-    Exit.TIMED_OUT: "time-out of a wait",
+    Exit.TIMED_OUT: "a wait timed out",
     Exit.REFUSED: "the worker rejected the request, or failed to serve it",
     Exit.INTERRUPTED: "Ctrl-C",
 }

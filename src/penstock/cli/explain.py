@@ -43,16 +43,16 @@ _ELSEWHERE: Final = frozenset({Kind.TRANSFORM, Kind.PREDICATE})  # docs/transfor
 _INTRODUCTION: Final = """\
 # Settings
 
-Every setting that penstock reads, from the declarations it reads them by. `penstock explain` shows
-the same in a terminal: for one subject (`penstock explain worker`), one plugin
+All settings that penstock reads, generated from their declarations. `penstock explain` shows the
+same in a terminal: for one subject (`penstock explain worker`), one plugin
 (`penstock explain FileStreamSource`) or one setting (`penstock explain tasks.max`). `make docs`
 rewrites this page. Transforms and predicates have [a page of their own](transforms.md).
 
 Names, types, defaults and what is valid are Kafka Connect's, unless a setting begins with
-`penstock.` or `spark.`. What begins with `producer.`, `consumer.` or `admin.` in a worker's
-settings, and with `producer.override.`, `consumer.override.` or `admin.override.` in a
-connector's, is meant for Kafka's clients, under the names that Java's clients give it. Of these
-`interceptor.classes` names [interceptors](interceptors.md), which take their settings from there.
+`penstock.` or `spark.`. A worker's settings that begin with `producer.`, `consumer.` or `admin.`,
+and a connector's that begin with `producer.override.`, `consumer.override.` or `admin.override.`,
+configure Kafka's clients, with the names of the Java clients' settings. Of these,
+`interceptor.classes` names [interceptors](interceptors.md), which read their settings from there.
 """
 
 
@@ -119,10 +119,10 @@ def page(registry: Registry) -> str:
 @click.argument("what", required=False)
 @click.option("--page", "whole", is_flag=True, help="The page of the documentation, as Markdown.")
 def explain(what: str | None, whole: bool) -> None:
-    """Say what settings there are, and what they mean.
+    """List settings, and explain what they mean.
 
     WHAT is `worker`, `standalone`, `source` or `sink`, a plugin by any of its names, or a setting.
-    Without it, everything there is to explain is listed.
+    Without it, lists everything that can be explained.
     """
     registry = Registry.installed()
     if whole:
@@ -153,7 +153,7 @@ def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
             if key.name == what:
                 by_text.setdefault(help_text(ConfigDef(key), width), []).append(subject)
     if not by_text:
-        raise NotThere(f"There is nothing that is called '{what}'.", _advice(what, known))
+        raise NotThere(f"Nothing is called '{what}'.", _advice(what, known))
     for text, having in by_text.items():
         yield f"{', '.join(subject.names[0] for subject in having)}:"
         yield text
@@ -164,5 +164,5 @@ def _advice(what: str, known: Iterable[Subject]) -> str:
     names |= {key.name for subject in known for key in subject.definition.keys}
     close = difflib.get_close_matches(what, names, n=3)
     if close:
-        return f"Is {' or '.join(repr(name) for name in close)} meant?"
-    return "`penstock explain` lists what there is."
+        return f"Did you mean {' or '.join(repr(name) for name in close)}?"
+    return "`penstock explain` lists everything."

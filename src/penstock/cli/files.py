@@ -59,7 +59,8 @@ def connector_in(
         unknown = sorted(set(document) - _REQUEST)
         if unknown:
             raise Unusable(
-                f"'{path}' holds '{unknown[0]}' beside 'config'; known there: name, initial_state."
+                f"'{path}' contains '{unknown[0]}' besides 'config'; known there: name, "
+                "initial_state."
             )
         state, outer = _state(document.get("initial_state"), path), document.get("name")
         if outer is not None and not isinstance(outer, str):
@@ -76,7 +77,7 @@ def connector_in(
     if not chosen:
         raise Unusable(
             f"Connector configuration at '{path}' is missing the mandatory 'name' configuration",
-            "Write it into the file, or say --name.",
+            "Add it to the file, or use --name.",
         )
     return ConnectorFile(chosen, {**config, "name": chosen}, state)
 
@@ -96,9 +97,9 @@ def read_offsets(path: str) -> dict[str, Any]:
         document = {"offsets": document}
     if not isinstance(document, dict) or not isinstance(document.get("offsets"), list):
         raise Unusable(
-            f"'{path}' holds no offsets.",
-            'They are written {"offsets": [{"partition": {…}, "offset": {…}}]}, as `penstock '
-            "offsets get NAME --json` prints them; an offset that is null is removed.",
+            f"'{path}' contains no offsets.",
+            'The format is {"offsets": [{"partition": {…}, "offset": {…}}]}, as `penstock '
+            "offsets get NAME --json` prints them; a null offset is removed.",
         )
     return document
 
@@ -140,7 +141,7 @@ def document_of(data: bytes, path: str) -> dict[str, Any]:
         return dict(parse_properties(data))
     document = _json(data, path)
     if not isinstance(document, dict):
-        raise Unusable(f"'{path}' holds no JSON object.")
+        raise Unusable(f"'{path}' does not contain a JSON object.")
     return document
 
 
@@ -166,5 +167,5 @@ def _state(value: object, path: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or value.upper() not in _STATES:
-        raise Unusable(f"The initial_state in '{path}' is none of {', '.join(_STATES)}.")
+        raise Unusable(f"The initial_state in '{path}' is not one of {', '.join(_STATES)}.")
     return value.upper()

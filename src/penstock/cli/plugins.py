@@ -74,8 +74,8 @@ def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> i
 def new(name: str, source: bool, sink: bool, example: bool, folder: Path) -> None:
     """Create the project of a new connector: a skeleton to fill in, with its tests.
 
-    NAME is also the module's; small letters, digits and underscores. By default the project has a
-    source and a sink.
+    NAME is also the name of the module: lowercase letters, digits and underscores. By default the
+    project has a source and a sink.
     """
     from penstock.template import write_project
 
@@ -85,7 +85,7 @@ def new(name: str, source: bool, sink: bool, example: bool, folder: Path) -> Non
     for path in paths:
         show.echo(str(path))
     place = shlex.quote(str(folder / name))
-    hint = "" if example else "The README lists what is to be filled in; its tests skip it. "
+    hint = "" if example else "The README lists what to fill in; the tests skip it. "
     show.note(f'{hint}Next: cd {place} && pytest -k "not restart"')
     show.note("A running worker keeps the code it has loaded: restart it after a change.")
 
@@ -207,7 +207,7 @@ def _print(report: dict[str, Any], every: bool) -> None:
             )
         for item in place["missing"]:
             modules = ", ".join(item["modules"])
-            show.echo(f"  note: {item['family']} lack {modules}; what needs them is refused")
+            show.echo(f"  note: {item['family']} lack {modules}; those that need them are refused")
             show.echo(f"    {item['install']}")
         for item in place["experimental"]:
             show.echo(f"  note: {item['class']} is experimental. {item['why']}")
@@ -221,11 +221,11 @@ def _print(report: dict[str, Any], every: bool) -> None:
     if quiet_jars:
         show.echo(f"places with jars that declare no plugins of Kafka Connect: {quiet_jars}")
     for name in report["undeclared"]:
-        show.echo(f"not declared by an entry point, found by looking into modules: {name}")
+        show.echo(f"not declared by an entry point, found by scanning modules: {name}")
     for item in report["ambiguous"]:
         show.echo(
-            f"ambiguous: {len(item['classes'])} plugins answer to '{item['name']}', so it names "
-            f"none: {', '.join(item['classes'])}"
+            f"ambiguous: {len(item['classes'])} plugins are called '{item['name']}', so the name "
+            f"cannot be used: {', '.join(item['classes'])}"
         )
     for item in report["shadowed"]:
         show.echo(
@@ -233,7 +233,7 @@ def _print(report: dict[str, Any], every: bool) -> None:
             f"{item['by']['version']} in {item['by']['location']}"
         )
     if report["refused"]:
-        show.echo(f"a worker does not start: {report['refused']}")
+        show.echo(f"a worker would not start: {report['refused']}")
     if any(place["plugins"] and place["kind"] in _EDITED for place in report["places"]):
         show.echo("a running worker keeps the code it has loaded; restart it after a change")
     broken = report["broken"]

@@ -108,7 +108,7 @@ def documents(data: bytes, path: str) -> Iterator[dict[str, Any]]:
         if document is None:
             continue  # nothing between two separators
         if not isinstance(document, dict):
-            raise Unusable(f"'{path}' holds no mapping, but: {str(document)[:40]!r}.")
+            raise Unusable(f"'{path}' does not contain a mapping, but: {str(document)[:40]!r}.")
         if str(document.get("kind", "")).endswith("List") and isinstance(
             document.get("items"), list
         ):
@@ -130,7 +130,9 @@ def connector_resource(document: Mapping[str, Any], path: str) -> Wanted:
     if not isinstance(spec, dict):
         raise Unusable(f"{title} lacks spec.")
     if unknown := sorted(set(spec) - _SPEC):
-        raise Unusable(f"{title} holds spec.{unknown[0]}; known there: {', '.join(sorted(_SPEC))}.")
+        raise Unusable(
+            f"{title} has an unknown spec.{unknown[0]}; known: {', '.join(sorted(_SPEC))}."
+        )
     if not spec.get("class"):
         raise Unusable(f"{title} lacks spec.class, the connector's class.")
     settings = spec.get("config") or {}
@@ -184,10 +186,10 @@ def _passed_over(document: Mapping[str, Any], path: str) -> str | None:
     kind, metadata = document["kind"], _metadata(document)
     title = f"{kind} '{metadata.get('name')}' in '{path}'"
     if kind != _KIND or not str(document["apiVersion"]).startswith(_GROUP):
-        return f"{title} is passed over: only {_GROUP}* {_KIND} is applied."
+        return f"{title} is skipped: only {_GROUP}* {_KIND} is applied."
     annotations = metadata.get("annotations") or {}
     if files.texts({"it": annotations.get(_PAUSED)}, path)["it"] == "true":
-        return f"{title} is passed over: {_PAUSED} is true."
+        return f"{title} is skipped: {_PAUSED} is true."
     return None
 
 
@@ -217,7 +219,7 @@ def _demand_one_cluster(connectors: Sequence[Wanted]) -> None:
     if len(clusters) > 1:
         raise Unusable(
             f"The resources are for several clusters: {', '.join(clusters)}.",
-            f"Choose those of one: --selector {CLUSTER_LABEL}={clusters[0]}",
+            f"Select those of one: --selector {CLUSTER_LABEL}={clusters[0]}",
         )
 
 

@@ -58,16 +58,16 @@ class Invalid(Refused):
 _OLDER: Final = "This worker does not support the request: it is an older version."
 _REDIRECTED: Final = "Use the URL that it redirects to."
 _NAMES: Final = "`penstock list connectors` lists them."
-_BUSY: Final = "The cluster is rebalancing: try again, or give it more time with --patience."
+_BUSY: Final = "The cluster is rebalancing: retry, or wait longer with --patience."
 
 ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
-    (401, "", "Give user and password: in the URL, or as user and password_file of a cluster."),
+    (401, "", "Set user and password in the URL, or user and password_file of the cluster."),
     (409, "already exists", "`penstock update` updates it, `penstock diff` shows the changes."),
     (409, "momentarily|conflicting operation", _BUSY),
     (
         400,
         "in the STOPPED state",
-        "`penstock stop {name} --wait` first, `penstock resume {name}` then.",
+        "`penstock stop {name} --wait` first, `penstock resume {name}` afterwards.",
     ),
     (400, "configuration is invalid", "`penstock validate FILE` shows errors by key."),
     (None, "Failed to find any class", "`penstock list plugins` lists the classes."),
@@ -76,12 +76,12 @@ ADVICE: Final[tuple[tuple[int | None, str, str], ...]] = (
     (501, "", _OLDER),
     (404, "[Cc]onnector|[Tt]ask", _NAMES),
     (404, "[Ll]ogger|log level", "`penstock logs level` lists the loggers."),
-    (404, "[Pp]lugin", "`penstock list plugins` tells what there is."),
+    (404, "[Pp]lugin", "`penstock list plugins` lists them."),
     (301, "", _REDIRECTED),
     (302, "", _REDIRECTED),
     (308, "", _REDIRECTED),
-    (503, "", "The worker is still starting: try again, or `penstock health --wait`."),
-    (500, "timed out", "It may have been carried out: check with `penstock status {name}`."),
+    (503, "", "The worker is still starting: retry, or run `penstock health --wait`."),
+    (500, "timed out", "It may have been executed: check with `penstock status {name}`."),
 )
 """Status, pattern of the message, and advice; the first match applies. `{name}` stands for the
 connector of the request."""
@@ -156,10 +156,10 @@ class Response:
         if not fits(body, shape):
             raise Refused(
                 self.status,
-                "What answers there is not Kafka Connect, or one of another time: its answer is "
+                "The server there is not Kafka Connect, or another version of it: it answered "
                 f"{self.content[:80]!r}",
                 self.content,
-                "Look at the URL: `penstock clusters` tells which one is asked.",
+                "Check the URL: `penstock clusters` shows which one is used.",
             )
         return body
 

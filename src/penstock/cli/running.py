@@ -94,7 +94,7 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
         return
     finally:
         embedded.stop()
-    raise StartupFailed(f"Kafka ended by itself with exit code {code}; see {embedded.folder}.")
+    raise StartupFailed(f"Kafka exited unexpectedly, with exit code {code}; see {embedded.folder}.")
 
 
 @click.command("jars")

@@ -204,7 +204,7 @@ def advice(failed: Sequence[Instance]) -> list[tuple[str, str]]:
         keep = f"{skip} --set errors.deadletterqueue.topic.name=TOPIC"
         steps.append(("skip them, and keep them in a topic", keep))
     retry = f"penstock restart {name} --include-tasks --only-failed"
-    return [*steps, ("restart what failed, once the cause is mended", retry)]
+    return [*steps, ("restart what failed, once the cause is fixed", retry)]
 
 
 def _unknown(name: str) -> NotThere:

@@ -35,8 +35,8 @@ _CELLS: Final = ("topic", "partition", "key", "value", "headers", "key_schema", 
 def trace(session: Session, name: str, task: int, records: int, timeout_s: float) -> int:
     """Show the next records of NAME through every step.
 
-    Each record as it was read, and what each converter and transform has made of it, until it was
-    written, dropped or failed. The task continues. Exits with 1 if no record came in time.
+    Each record as it was read, and after each converter and transform, until it was written,
+    dropped or failed. The task continues. Exits with 1 if no record came in time.
     """
     query = {"task": str(task), "records": str(records), "timeout": str(int(timeout_s * 1000))}
     with session.connect() as connect:

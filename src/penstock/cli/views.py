@@ -101,7 +101,7 @@ def topics(session: Session, name: str, reset: bool) -> None:
     with session.connect() as connect:
         if reset:
             if not session.prints_json(connect.ask("PUT", rest.connector(name, "topics", "reset"))):
-                show.echo(f"{name}: topics forgotten")
+                show.echo(f"{name}: topics reset")
             return
         answer = connect.get(rest.connector(name, "topics"))
     if not session.prints_json(answer):
@@ -245,8 +245,9 @@ def _time(ms: int | None) -> str | None:
 def health(session: Session, wait: bool, timeout: float) -> int:
     """Show the health of the workers.
 
-    All that --url or the cluster names. Exits with 0 when all are healthy, with 6 when one does not
-    answer, else with 4; with 7 when --wait times out. With --json, prints a line for each response.
+    Checks all that --url or the cluster names. Exits with 0 when all are healthy, with 6 when one
+    does not answer, otherwise with 4; with 7 when --wait times out. With --json, prints a line for
+    each response.
     """
     deadline = session.clock.now() + int(timeout * 1000)
     with session.connect() as connect:

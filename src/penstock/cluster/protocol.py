@@ -37,7 +37,9 @@ def offered(connect_protocol: str) -> tuple[str, ...]:
     Raises `ValueError` for any other setting.
     """
     if connect_protocol not in _OFFERS:
-        raise ValueError(f"connect.protocol is one of {', '.join(_OFFERS)}, not {connect_protocol}")
+        raise ValueError(
+            f"connect.protocol must be one of {', '.join(_OFFERS)}, not {connect_protocol}"
+        )
     return _OFFERS[connect_protocol]
 
 

@@ -186,7 +186,7 @@ def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Skip
         return _session_key(content)
     if name.startswith(_LOGGER):
         return _logger_level(name[len(_LOGGER) :], content)
-    return Skipped(f"no record has the key '{name}'")
+    return Skipped(f"unknown key '{name}'")
 
 
 def _connector_config(connector: str, content: object) -> ConnectorConfig | Skipped:
@@ -228,7 +228,7 @@ def _target_state(connector: str, content: object) -> TargetState | Skipped:
         state = content.get("state")
     if isinstance(state, str) and state in Target.__members__:
         return TargetState(connector, Target(state))
-    return Skipped(f"no target state is called {state!r}")
+    return Skipped(f"unknown target state {state!r}")
 
 
 def _restart_request(connector: str, content: object) -> RestartRequest | Skipped:
@@ -256,7 +256,7 @@ def _session_key(content: object) -> SessionKey | Skipped:
             except ValueError:
                 return Skipped("the session key is not Base64")
         case _:
-            return Skipped("the session key lacks a member or has one of another type")
+            return Skipped("the session key lacks a member or has one of the wrong type")
 
 
 def _logger_level(namespace: str, content: object) -> LoggerLevel | Skipped:
@@ -399,12 +399,12 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Skip
         return _task_status(name[len(_TASK_STATUS) :], content)
     if name.startswith(_TOPIC_STATUS):
         return _topic_status(name[len(_TOPIC_STATUS) :], content)
-    return Skipped(f"no record has the key '{name}'")
+    return Skipped(f"unknown key '{name}'")
 
 
 def _connector_status(connector: str, content: object) -> ConnectorStatus | Skipped:
     if not connector:
-        return Skipped("the key names no connector")
+        return Skipped("the key does not name a connector")
     status = None if content is None else _status(content)
     return status if isinstance(status, Skipped) else ConnectorStatus(connector, status)
 
@@ -428,7 +428,7 @@ def _status(content: object) -> Status | Skipped:
     generation = _integer(content.get("generation"))
     trace: object = content.get("trace")
     if not isinstance(state, str) or state not in State.__members__:
-        return Skipped(f"no state is called {state!r}")
+        return Skipped(f"unknown state {state!r}")
     if not isinstance(worker_id, str) or generation is None:
         return Skipped("the status lacks a worker_id or an integer generation")
     if trace is not None and not isinstance(trace, str):

@@ -155,13 +155,13 @@ _TRANSFORM_PREDICATE = Key(
     "predicate",
     STRING,
     default=None,
-    doc="Name of the predicate that decides which records are transformed; unset is all of them.",
+    doc="Name of the predicate that selects the records to transform; unset: all records.",
 )
 _TRANSFORM_NEGATE = Key(
     "negate",
     BOOLEAN,
     default=False,
-    doc="Whether the records are transformed for which the predicate does not hold.",
+    doc="Whether to transform the records that do not match the predicate instead.",
 )
 
 
@@ -343,7 +343,7 @@ def _plugin_keys(
             width=Width.LONG,
             display_name=f"{title[0]} version for {title[1]}",
             recommender=Choices(versions) if versions else None,
-            doc="Version, or range of versions, of the plugin; unset takes the newest.",
+            doc="Version, or range of versions, of the plugin; unset uses the newest.",
         ),
     ]
     if definition is not None:

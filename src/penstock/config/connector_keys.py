@@ -54,7 +54,7 @@ NAME = Key(
     order=1,
     width=Width.MEDIUM,
     display_name="Connector name",
-    doc="Name of the connector; no two in a cluster are the same.",
+    doc="Name of the connector, unique in the cluster.",
 )
 CONNECTOR_CLASS = Key(
     "connector.class",
@@ -64,8 +64,8 @@ CONNECTOR_CLASS = Key(
     order=2,
     width=Width.LONG,
     display_name="Connector class",
-    doc="Which connector to run: its full class name, the simple name of the class, or that without"
-    " 'Connector' at the end.",
+    doc="Which connector to run: its full class name, the simple name of the class, or the simple "
+    "name without 'Connector' at the end.",
 )
 CONNECTOR_VERSION = Key(
     "connector.plugin.version",
@@ -76,7 +76,7 @@ CONNECTOR_VERSION = Key(
     order=3,
     width=Width.MEDIUM,
     display_name="Connector version",
-    doc="Version, or range of versions, of the connector; unset takes the newest.",
+    doc="Version, or range of versions, of the connector; unset uses the newest.",
 )
 TASKS_MAX = Key(
     "tasks.max",
@@ -88,7 +88,7 @@ TASKS_MAX = Key(
     order=4,
     width=Width.SHORT,
     display_name="Tasks max",
-    doc="The largest number of tasks the connector may split its work into.",
+    doc="The maximum number of tasks that the connector may split its work into.",
 )
 TASKS_MAX_ENFORCE = Key(
     "tasks.max.enforce",
@@ -99,8 +99,8 @@ TASKS_MAX_ENFORCE = Key(
     order=5,
     width=Width.SHORT,
     display_name="Enforce tasks max",
-    doc="Whether a connector that plans more than tasks.max tasks fails. Deprecated; false lets"
-    " faulty connectors run on.",
+    doc="Whether a connector that generates more than tasks.max tasks fails. Deprecated; false "
+    "lets faulty connectors continue.",
 )
 KEY_CONVERTER = Key(
     "key.converter",
@@ -184,8 +184,8 @@ TRANSFORMS = Key(
     order=12,
     width=Width.LONG,
     display_name="Transforms",
-    doc="Names for the transformations of each record, in the order they are applied. Each is set"
-    " up by 'transforms.NAME.type' and further 'transforms.NAME.' settings.",
+    doc="Names for the transformations of each record, in the order they are applied. Each is "
+    "configured by 'transforms.NAME.type' and further 'transforms.NAME.' settings.",
 )
 PREDICATES = Key(
     "predicates",
@@ -197,8 +197,8 @@ PREDICATES = Key(
     order=13,
     width=Width.LONG,
     display_name="Predicates",
-    doc="Names for the conditions that transformations may depend on. Each is set up by"
-    " 'predicates.NAME.type' and further 'predicates.NAME.' settings.",
+    doc="Names for the predicates that transformations may depend on. Each is configured by "
+    "'predicates.NAME.type' and further 'predicates.NAME.' settings.",
 )
 CONFIG_RELOAD = Key(
     "config.action.reload",
@@ -221,7 +221,7 @@ ERRORS_RETRY_TIMEOUT = Key(
     order=1,
     width=Width.MEDIUM,
     display_name="Retry Timeout for Errors",
-    doc="How long a failed step is tried again, in milliseconds; 0 is not at all, -1 for ever.",
+    doc="How long a failed step is retried, in milliseconds; 0: never, -1: forever.",
 )
 ERRORS_RETRY_MAX_DELAY = Key(
     "errors.retry.delay.max.ms",
@@ -231,7 +231,7 @@ ERRORS_RETRY_MAX_DELAY = Key(
     order=2,
     width=Width.MEDIUM,
     display_name="Maximum Delay Between Retries for Errors",
-    doc="Longest pause between two tries of a failed step, in milliseconds.",
+    doc="Maximum delay between retries of a failed step, in milliseconds.",
 )
 ERRORS_TOLERANCE = Key(
     "errors.tolerance",
@@ -242,7 +242,7 @@ ERRORS_TOLERANCE = Key(
     order=3,
     width=Width.SHORT,
     display_name="Error Tolerance",
-    doc="What a bad record does: 'none' fails the task, 'all' skips the record.",
+    doc="How to handle a record that fails: 'none' fails the task, 'all' skips the record.",
 )
 ERRORS_LOG_ENABLE = Key(
     "errors.log.enable",
@@ -252,7 +252,7 @@ ERRORS_LOG_ENABLE = Key(
     order=4,
     width=Width.SHORT,
     display_name="Log Errors",
-    doc="Whether tolerated errors are logged too.",
+    doc="Whether to log tolerated errors, too.",
 )
 ERRORS_LOG_MESSAGES = Key(
     "errors.log.include.messages",
@@ -262,7 +262,7 @@ ERRORS_LOG_MESSAGES = Key(
     order=5,
     width=Width.SHORT,
     display_name="Log Error Details",
-    doc="Whether the log entry of an error holds the record itself: its key, value and headers.",
+    doc="Whether log entries of errors include the record: its key, value and headers.",
 )
 TOPICS = Key(
     "topics",
@@ -274,7 +274,7 @@ TOPICS = Key(
     order=4,
     width=Width.LONG,
     display_name="Topics",
-    doc="Topics to read, separated by commas. Either this or topics.regex is set.",
+    doc="Topics to read, separated by commas. Set either this or topics.regex.",
 )
 TOPICS_REGEX = Key(
     "topics.regex",
@@ -286,8 +286,8 @@ TOPICS_REGEX = Key(
     order=4,
     width=Width.LONG,
     display_name="Topics regex",
-    doc="Regular expression for the whole name of each topic to read. Either this or topics is"
-    " set.",
+    doc="Regular expression that matches the whole names of the topics to read. Set either this "
+    "or topics.",
 )
 DLQ_TOPIC = Key(
     "errors.deadletterqueue.topic.name",
@@ -297,7 +297,7 @@ DLQ_TOPIC = Key(
     order=6,
     width=Width.MEDIUM,
     display_name="Dead Letter Queue Topic Name",
-    doc="Topic that gets the records this connector could not handle; empty is none.",
+    doc="Topic for the records that this connector could not process; empty: none.",
 )
 DLQ_REPLICATION = Key(
     "errors.deadletterqueue.topic.replication.factor",
@@ -307,7 +307,7 @@ DLQ_REPLICATION = Key(
     order=7,
     width=Width.MEDIUM,
     display_name="Dead Letter Queue Topic Replication Factor",
-    doc="Replication of the dead letter topic when it is created here.",
+    doc="Replication factor of the dead letter topic if the worker creates it.",
 )
 DLQ_HEADERS = Key(
     "errors.deadletterqueue.context.headers.enable",
@@ -317,8 +317,8 @@ DLQ_HEADERS = Key(
     order=8,
     width=Width.MEDIUM,
     display_name="Enable Error Context Headers",
-    doc="Whether dead letters carry headers that say what went wrong; they start with"
-    " '__connect.errors.'.",
+    doc="Whether dead letters have headers that describe the error; they start with "
+    "'__connect.errors.'.",
 )
 TOPIC_CREATION_GROUPS = Key(
     "topic.creation.groups",
@@ -330,8 +330,8 @@ TOPIC_CREATION_GROUPS = Key(
     order=1,
     width=Width.LONG,
     display_name="Topic Creation Groups",
-    doc="Names for groups of topics that are created alike. Each is set up by"
-    " 'topic.creation.NAME.' settings; topics in none of them belong to 'default'.",
+    doc="Names for groups of topics that are created with the same settings. Each is configured "
+    "by 'topic.creation.NAME.' settings; topics in none of them belong to 'default'.",
 )
 EXACTLY_ONCE_SUPPORT = Key(
     "exactly.once.support",
@@ -354,8 +354,8 @@ TRANSACTION_BOUNDARY = Key(
     order=3,
     width=Width.SHORT,
     display_name="Transaction Boundary",
-    doc="What one transaction holds: what was ready to be read ('poll'), all records of a while"
-    " ('interval'), or what the connector says ('connector').",
+    doc="What one transaction contains: what was ready to be read ('poll'), all records of an "
+    "interval ('interval'), or what the connector defines ('connector').",
 )
 TRANSACTION_INTERVAL = Key(
     "transaction.boundary.interval.ms",
@@ -367,8 +367,8 @@ TRANSACTION_INTERVAL = Key(
     order=4,
     width=Width.SHORT,
     display_name="Transaction boundary interval",
-    doc="Time between two commits when transaction.boundary is 'interval', in milliseconds; unset"
-    " is the worker's offset.flush.interval.ms.",
+    doc="Time between two commits when transaction.boundary is 'interval', in milliseconds; unset "
+    "uses the worker's offset.flush.interval.ms.",
 )
 OFFSETS_TOPIC = Key(
     "offsets.storage.topic",

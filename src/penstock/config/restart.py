@@ -39,8 +39,8 @@ ATTEMPTS = Key(
     order=2,
     width=Width.SHORT,
     display_name="Restart Attempts",
-    doc="How often one task, or the connector itself, is restarted within the window; then it stays"
-    " FAILED. -1 is any number.",
+    doc="How often one task, or the connector itself, is restarted within the window before it "
+    "stays FAILED; -1: no limit.",
 )
 BACKOFF = Key(
     "penstock.restart.backoff.ms",
@@ -52,8 +52,8 @@ BACKOFF = Key(
     order=3,
     width=Width.SHORT,
     display_name="First Wait",
-    doc="How long the first restart waits; each one within the window waits twice as long as the"
-    " one before.",
+    doc="Delay before the first restart, in milliseconds; it doubles with each restart within the "
+    "window.",
 )
 BACKOFF_MAX = Key(
     "penstock.restart.backoff.max.ms",
@@ -65,7 +65,7 @@ BACKOFF_MAX = Key(
     order=4,
     width=Width.SHORT,
     display_name="Longest Wait",
-    doc="The longest a restart waits.",
+    doc="Maximum delay before a restart, in milliseconds.",
 )
 WINDOW = Key(
     "penstock.restart.window.ms",
@@ -77,7 +77,7 @@ WINDOW = Key(
     order=5,
     width=Width.SHORT,
     display_name="Window",
-    doc="For how long a restart counts.",
+    doc="How long a restart counts towards penstock.restart.attempts, in milliseconds.",
 )
 
 RESTART: Final = ConfigDef(POLICY, ATTEMPTS, BACKOFF, BACKOFF_MAX, WINDOW)

@@ -90,8 +90,8 @@ def topic_group_keys(
             order=1,
             width=Width.LONG,
             display_name=f"Exclusion Topic Pattern for {group}",
-            doc="Regular expressions for the names of topics that do not belong to the group,"
-            " although they are included.",
+            doc="Regular expressions for the names of topics that do not belong to the group, "
+            "even if they are included.",
         ),
         Key(
             "replication.factor",
@@ -102,7 +102,7 @@ def topic_group_keys(
             order=2,
             width=Width.LONG,
             display_name=f"Replication Factor for Topics in {group}",
-            doc="Replication of topics the group creates; -1 is the broker's default.",
+            doc="Replication factor of the group's topics; -1: the broker's default.",
         ),
         Key(
             "partitions",
@@ -113,7 +113,7 @@ def topic_group_keys(
             order=3,
             width=Width.LONG,
             display_name=f"Partition Count for Topics in {group}",
-            doc="Partitions of topics the group creates; -1 is the broker's default.",
+            doc="Number of partitions of the group's topics; -1: the broker's default.",
         ),
     )
     return tuple(

@@ -20,8 +20,8 @@ HIDDEN_FIELDS: Final = Key(
     order=1,
     width=Width.LONG,
     display_name="Hidden Fields",
-    doc="Fields and headers whose names have a part that matches this regex, in any case, are"
-    " hidden in `GET /connectors/NAME/trace`. Empty hides none.",
+    doc="Fields and headers whose names contain a match of this regex (case insensitive) are "
+    "hidden in `GET /connectors/NAME/trace`. Empty: none.",
 )
 
 TRACE: Final = ConfigDef(HIDDEN_FIELDS)

@@ -50,16 +50,16 @@ BOOTSTRAP_SERVERS = Key(
     UNIQUE_LIST,
     importance=HIGH,
     check=entries(may_be_empty=False),
-    doc="Kafka brokers (host:port) to find the cluster by. The one setting that the clients of"
-    " all tasks inherit as it is.",
+    doc="Kafka brokers (host:port) to connect to first. The only setting that the clients of all "
+    "tasks inherit unchanged.",
 )
 CLIENT_DNS_LOOKUP = Key(
     "client.dns.lookup",
     STRING,
     default="use_all_dns_ips",
     check=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    doc="Whether clients try every address a broker's name stands for, or first replace the names"
-    " in bootstrap.servers by canonical ones.",
+    doc="Whether clients try every address that a broker's name resolves to, or first replace the "
+    "names in bootstrap.servers with canonical ones.",
 )
 KEY_CONVERTER = Key(
     "key.converter",
@@ -73,7 +73,7 @@ KEY_CONVERTER_VERSION = Key(
     STRING,
     default=None,
     importance=LOW,
-    doc="Version, or range of versions, of the key converter; unset takes the newest.",
+    doc="Version, or range of versions, of the key converter; unset uses the newest.",
 )
 VALUE_CONVERTER = Key(
     "value.converter",
@@ -87,15 +87,15 @@ VALUE_CONVERTER_VERSION = Key(
     STRING,
     default=None,
     importance=LOW,
-    doc="Version, or range of versions, of the value converter; unset takes the newest.",
+    doc="Version, or range of versions, of the value converter; unset uses the newest.",
 )
 TASK_SHUTDOWN_TIMEOUT = Key(
     "task.shutdown.graceful.timeout.ms",
     LONG,
     default=5_000,
     importance=LOW,
-    doc="How long all tasks together may take to finish when they are stopped, in milliseconds."
-    " Those that need longer are abandoned.",
+    doc="How long tasks, all together, may take to stop, in milliseconds. Those that take longer "
+    "are abandoned.",
 )
 OFFSET_FLUSH_INTERVAL = Key(
     "offset.flush.interval.ms",
@@ -109,8 +109,8 @@ OFFSET_FLUSH_TIMEOUT = Key(
     LONG,
     default=5_000,
     importance=LOW,
-    doc="How long a commit of offsets may take before it is given up and tried again at the next"
-    " interval, in milliseconds. Not used by exactly-once sources.",
+    doc="Timeout of an offset commit, in milliseconds; after it, the commit is aborted and "
+    "retried at the next interval. Not used by exactly-once sources.",
 )
 PLUGIN_PATH = Key(
     "plugin.path",
@@ -118,7 +118,7 @@ PLUGIN_PATH = Key(
     default=None,
     importance=LOW,
     check=entries(may_be_empty=False),
-    doc="Directories that hold plugins besides those installed with the worker. Placeholders are"
+    doc="Directories with plugins, in addition to those installed with the worker. Placeholders are"
     " not resolved in this setting.",
 )
 PLUGIN_DISCOVERY = Key(
@@ -127,8 +127,8 @@ PLUGIN_DISCOVERY = Key(
     default="hybrid_warn",
     importance=LOW,
     check=one_of("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL", ignore_case=True),
-    doc="How plugins are found: by looking at every class, by what packages declare, or both with"
-    " a warning or a failure when a plugin is not declared.",
+    doc="How plugins are found: by scanning all classes, by what packages declare, or both, with "
+    "a warning or a failure if a plugin is not declared.",
 )
 METRICS_SAMPLE_WINDOW = Key(
     "metrics.sample.window.ms",
@@ -160,7 +160,7 @@ METRIC_REPORTERS = Key(
     default=("org.apache.kafka.common.metrics.JmxReporter",),
     importance=LOW,
     check=entries(),
-    doc="Classes that hand out metrics. The default is accepted for compatibility.",
+    doc="Classes that report metrics. The default is accepted for compatibility.",
 )
 HEADER_CONVERTER = Key(
     "header.converter",
@@ -175,7 +175,7 @@ HEADER_CONVERTER_VERSION = Key(
     STRING,
     default=None,
     importance=LOW,
-    doc="Version, or range of versions, of the header converter; unset takes the newest.",
+    doc="Version, or range of versions, of the header converter; unset uses the newest.",
 )
 CONFIG_PROVIDERS = Key(
     "config.providers",
@@ -183,47 +183,47 @@ CONFIG_PROVIDERS = Key(
     default=(),
     importance=LOW,
     check=entries(),
-    doc="Names of the providers that placeholders of the form ${provider:path:key} may use. Each"
-    " is set up by 'config.providers.NAME.class' and 'config.providers.NAME.param.*'.",
+    doc="Names of the providers that placeholders of the form ${provider:path:key} may use. Each "
+    "is configured by 'config.providers.NAME.class' and 'config.providers.NAME.param.*'.",
 )
 OVERRIDE_POLICY = Key(
     "connector.client.config.override.policy",
     STRING,
     default="All",
-    doc="Which settings of its Kafka clients a connector may change with 'producer.override.',"
+    doc="Which settings of its Kafka clients a connector may override with 'producer.override.',"
     " 'consumer.override.' and 'admin.override.': All, None, Principal or Allowlist.",
 )
 OVERRIDE_ALLOWLIST = Key(
     "connector.client.config.override.allowlist",
     UNIQUE_LIST,
     default=(),
-    doc="The client settings a connector may change under the Allowlist policy.",
+    doc="The client settings that a connector may override under the Allowlist policy.",
 )
 TOPIC_CREATION_ENABLE = Key(
     "topic.creation.enable",
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether source connectors with 'topic.creation.' settings get their topics created.",
+    doc="Whether to create topics for source connectors with 'topic.creation.' settings.",
 )
 TOPIC_TRACKING_ENABLE = Key(
     "topic.tracking.enable",
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether the topics each connector uses are recorded.",
+    doc="Whether to track the topics that each connector uses.",
 )
 TOPIC_TRACKING_ALLOW_RESET = Key(
     "topic.tracking.allow.reset",
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether users may forget the recorded topics of a connector.",
+    doc="Whether users may reset the tracked topics of a connector.",
 )
 
 SSL: Final = (
     Key("ssl.protocol", STRING, "TLSv1.3", doc="TLS version to start negotiating with."),
-    Key("ssl.provider", STRING, None, doc="Security provider; unset is the platform's."),
+    Key("ssl.provider", STRING, None, doc="Security provider; unset: the platform's."),
     Key(
         "ssl.cipher.suites",
         UNIQUE_LIST,
@@ -240,38 +240,38 @@ SSL: Final = (
         check=entries(),
     ),
     Key("ssl.keystore.type", STRING, "JKS", doc="Format of the key store: JKS, PKCS12 or PEM."),
-    Key("ssl.keystore.location", STRING, None, HIGH, "File that holds the own key."),
+    Key("ssl.keystore.location", STRING, None, HIGH, "File with the private key."),
     Key("ssl.keystore.password", PASSWORD, None, HIGH, "Password of the key store."),
-    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the own key."),
-    Key("ssl.keystore.key", PASSWORD, None, HIGH, "The own key itself, as PEM."),
+    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the private key."),
+    Key("ssl.keystore.key", PASSWORD, None, HIGH, "The private key, as PEM."),
     Key(
         "ssl.keystore.certificate.chain",
         PASSWORD,
         None,
         HIGH,
-        "The own certificate chain itself, as PEM.",
+        "The certificate chain, as PEM.",
     ),
     Key(
         "ssl.truststore.certificates",
         PASSWORD,
         None,
         HIGH,
-        "The certificates to trust themselves, as PEM.",
+        "The trusted certificates, as PEM.",
     ),
     Key("ssl.truststore.type", STRING, "JKS", doc="Format of the trust store."),
-    Key("ssl.truststore.location", STRING, None, HIGH, "File that holds the trusted certificates."),
+    Key("ssl.truststore.location", STRING, None, HIGH, "File with the trusted certificates."),
     Key("ssl.truststore.password", PASSWORD, None, HIGH, "Password of the trust store."),
-    Key("ssl.keymanager.algorithm", STRING, "SunX509", LOW, "Accepted and not used here."),
-    Key("ssl.trustmanager.algorithm", STRING, "PKIX", LOW, "Accepted and not used here."),
+    Key("ssl.keymanager.algorithm", STRING, "SunX509", LOW, "Ignored."),
+    Key("ssl.trustmanager.algorithm", STRING, "PKIX", LOW, "Ignored."),
     Key(
         "ssl.endpoint.identification.algorithm",
         STRING,
         "https",
         LOW,
-        "How a server's name is checked against its certificate; empty does not check.",
+        "How a server's name is checked against its certificate; empty: not checked.",
     ),
-    Key("ssl.secure.random.implementation", STRING, None, LOW, "Accepted and not used here."),
-    Key("ssl.engine.factory.class", CLASS, None, LOW, "Accepted and not used here."),
+    Key("ssl.secure.random.implementation", STRING, None, LOW, "Ignored."),
+    Key("ssl.engine.factory.class", CLASS, None, LOW, "Ignored."),
 )
 """The client TLS settings. The REST server reads them too, unless any setting starts with
 `listeners.https.`, or for admin listeners `admin.listeners.https.` (kafka-connect.md §1.1)."""
@@ -282,21 +282,22 @@ LISTENERS = Key(
     default=("http://:8083",),
     importance=LOW,
     check=checking("URLs of the form protocol://host:port", bad_listeners),
-    doc="Addresses the REST API listens on, over http or https. An empty host is every interface.",
+    doc="Addresses the REST API listens on, over http or https. An empty host means all "
+    "interfaces.",
 )
 REST_ADVERTISED_HOST = Key(
     "rest.advertised.host.name",
     STRING,
     default=None,
     importance=LOW,
-    doc="Host name under which other workers reach this one; unset is that of the listener.",
+    doc="Host name under which other workers reach this one; unset: that of the listener.",
 )
 REST_ADVERTISED_PORT = Key(
     "rest.advertised.port",
     INT,
     default=None,
     importance=LOW,
-    doc="Port under which other workers reach this one; unset is that of the listener.",
+    doc="Port under which other workers reach this one; unset: that of the listener.",
 )
 REST_ADVERTISED_LISTENER = Key(
     "rest.advertised.listener",
@@ -318,7 +319,7 @@ ACCESS_CONTROL_ALLOW_METHODS = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="Methods that pages of other origins may use; empty is GET, POST and HEAD.",
+    doc="Methods that pages of other origins may use; empty: GET, POST and HEAD.",
 )
 RESPONSE_HEADERS = Key(
     "response.http.headers.config",
@@ -326,8 +327,8 @@ RESPONSE_HEADERS = Key(
     default="",
     importance=LOW,
     check=checking("rules of the form 'action name:value', comma separated", bad_header_rules),
-    doc="Headers to put on every REST response. A rule is an action (set, add, setDate or addDate),"
-    " a blank, and name:value; one that contains a comma stands in double quotes.",
+    doc="Headers to add to every REST response. A rule is an action (set, add, setDate or addDate),"
+    " a space, and name:value; put a rule that contains a comma in double quotes.",
 )
 SSL_CLIENT_AUTH = Key(
     "ssl.client.auth",
@@ -335,7 +336,7 @@ SSL_CLIENT_AUTH = Key(
     default="none",
     importance=LOW,
     check=one_of("required", "requested", "none"),
-    doc="Whether the REST server demands a certificate of its clients over https.",
+    doc="Whether https clients of the REST server need a certificate.",
 )
 REST_EXTENSION_CLASSES = Key(
     "rest.extension.classes",
@@ -344,7 +345,7 @@ REST_EXTENSION_CLASSES = Key(
     importance=LOW,
     check=checking("empty", missing_rest_extensions),
     doc="Extensions of the REST API are Java classes, which penstock does not run: a worker that "
-    "asks for one does not start.",
+    "configures one does not start.",
 )
 ADMIN_LISTENERS = Key(
     "admin.listeners",
@@ -366,16 +367,16 @@ GROUP_ID = Key(
     "group.id",
     STRING,
     importance=HIGH,
-    doc="Name of the Connect cluster: workers that share it work together. It is a Kafka group and"
-    " must differ from every consumer group.",
+    doc="Name of the Connect cluster: workers with the same value form a cluster. It is a Kafka "
+    "group and must differ from every consumer group.",
 )
 SESSION_TIMEOUT = Key(
     "session.timeout.ms",
     INT,
     default=10_000,
     importance=HIGH,
-    doc="A worker that sends no heartbeat for so long loses its place in the group, in"
-    " milliseconds. The broker bounds what it accepts.",
+    doc="A worker that sends no heartbeat for this long is removed from the group, in "
+    "milliseconds. The broker limits the values that it accepts.",
 )
 REBALANCE_TIMEOUT = Key(
     "rebalance.timeout.ms",
@@ -389,7 +390,7 @@ HEARTBEAT_INTERVAL = Key(
     INT,
     default=3_000,
     importance=HIGH,
-    doc="Time between heartbeats, in milliseconds; a third of session.timeout.ms or less.",
+    doc="Time between heartbeats, in milliseconds; at most a third of session.timeout.ms.",
 )
 EXACTLY_ONCE_SOURCE_SUPPORT = Key(
     "exactly.once.source.support",
@@ -406,7 +407,7 @@ METADATA_MAX_AGE = Key(
     default=300_000,
     importance=LOW,
     check=at_least(0),
-    doc="After how long metadata is fetched again although nothing changed, in milliseconds.",
+    doc="After how long metadata is refreshed even if nothing changed, in milliseconds.",
 )
 CLIENT_ID = Key(
     "client.id",
@@ -420,14 +421,14 @@ SEND_BUFFER = Key(
     INT,
     default=131_072,
     check=at_least(-1),
-    doc="TCP send buffer, in bytes; -1 is the system's default.",
+    doc="TCP send buffer, in bytes; -1: the system's default.",
 )
 RECEIVE_BUFFER = Key(
     "receive.buffer.bytes",
     INT,
     default=32_768,
     check=at_least(-1),
-    doc="TCP receive buffer, in bytes; -1 is the system's default.",
+    doc="TCP receive buffer, in bytes; -1: the system's default.",
 )
 RECONNECT_BACKOFF = Key(
     "reconnect.backoff.ms",
@@ -435,7 +436,7 @@ RECONNECT_BACKOFF = Key(
     default=50,
     importance=LOW,
     check=at_least(0),
-    doc="First pause before connecting to a broker again, in milliseconds.",
+    doc="Initial delay before reconnecting to a broker, in milliseconds.",
 )
 RECONNECT_BACKOFF_MAX = Key(
     "reconnect.backoff.max.ms",
@@ -443,7 +444,7 @@ RECONNECT_BACKOFF_MAX = Key(
     default=1_000,
     importance=LOW,
     check=at_least(0),
-    doc="Longest pause before connecting to a broker again, in milliseconds.",
+    doc="Maximum delay before reconnecting to a broker, in milliseconds.",
 )
 CONNECTION_SETUP_TIMEOUT = Key(
     "socket.connection.setup.timeout.ms",
@@ -451,7 +452,7 @@ CONNECTION_SETUP_TIMEOUT = Key(
     default=10_000,
     importance=LOW,
     check=at_least(0),
-    doc="How long setting up a connection may take at first, in milliseconds.",
+    doc="Initial timeout for setting up a connection, in milliseconds.",
 )
 CONNECTION_SETUP_TIMEOUT_MAX = Key(
     "socket.connection.setup.timeout.max.ms",
@@ -459,7 +460,7 @@ CONNECTION_SETUP_TIMEOUT_MAX = Key(
     default=30_000,
     importance=LOW,
     check=at_least(0),
-    doc="How long setting up a connection may take after many failures, in milliseconds.",
+    doc="Maximum timeout for setting up a connection, after many failures, in milliseconds.",
 )
 RETRY_BACKOFF = Key(
     "retry.backoff.ms",
@@ -467,7 +468,7 @@ RETRY_BACKOFF = Key(
     default=100,
     importance=LOW,
     check=at_least(0),
-    doc="First pause before a failed request is sent again, in milliseconds.",
+    doc="Initial delay before a failed request is retried, in milliseconds.",
 )
 RETRY_BACKOFF_MAX = Key(
     "retry.backoff.max.ms",
@@ -475,7 +476,7 @@ RETRY_BACKOFF_MAX = Key(
     default=1_000,
     importance=LOW,
     check=at_least(0),
-    doc="Longest pause before a failed request is sent again, in milliseconds.",
+    doc="Maximum delay before a failed request is retried, in milliseconds.",
 )
 REQUEST_TIMEOUT = Key(
     "request.timeout.ms",
@@ -495,28 +496,28 @@ SECURITY_PROTOCOL = Key(
     STRING,
     default="PLAINTEXT",
     check=one_of("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", ignore_case=True),
-    doc="How the worker's own clients talk to brokers. Clients of tasks take theirs from the"
-    " 'producer.', 'consumer.' and 'admin.' settings.",
+    doc="How the worker's own clients connect to brokers. Clients of tasks use the 'producer.', "
+    "'consumer.' and 'admin.' settings.",
 )
 
 SASL: Final = (
     Key("sasl.mechanism", STRING, "GSSAPI", doc="SASL mechanism of the worker's own clients."),
     Key("sasl.jaas.config", PASSWORD, None, doc="Login module and credentials, in JAAS form."),
     Key("sasl.kerberos.service.name", STRING, None, doc="Kerberos principal of the brokers."),
-    Key("sasl.client.callback.handler.class", CLASS, None, doc="Accepted and not used here."),
-    Key("sasl.login.callback.handler.class", CLASS, None, doc="Accepted and not used here."),
-    Key("sasl.login.class", CLASS, None, doc="Accepted and not used here."),
+    Key("sasl.client.callback.handler.class", CLASS, None, doc="Ignored."),
+    Key("sasl.login.callback.handler.class", CLASS, None, doc="Ignored."),
+    Key("sasl.login.class", CLASS, None, doc="Ignored."),
     Key(
         "sasl.oauthbearer.token.endpoint.url",
         STRING,
         None,
-        doc="Where OAuth tokens are fetched.",
+        doc="URL from which OAuth tokens are fetched.",
     ),
     Key(
         "sasl.oauthbearer.client.credentials.client.id",
         STRING,
         None,
-        doc="OAuth client to fetch tokens as.",
+        doc="Id of the OAuth client.",
     ),
     Key(
         "sasl.oauthbearer.client.credentials.client.secret",
@@ -524,7 +525,7 @@ SASL: Final = (
         None,
         doc="Secret of the OAuth client.",
     ),
-    Key("sasl.oauthbearer.scope", STRING, None, doc="Scope that is asked of the OAuth server."),
+    Key("sasl.oauthbearer.scope", STRING, None, doc="Scope to request from the OAuth server."),
     Key(
         "sasl.oauthbearer.assertion.private.key.passphrase",
         PASSWORD,
@@ -551,7 +552,7 @@ OFFSET_STORAGE_TOPIC = Key(
     "offset.storage.topic",
     STRING,
     importance=HIGH,
-    doc="Topic that holds the offsets of source connectors; the same on every worker of a cluster."
+    doc="Topic for the offsets of source connectors; the same on every worker of a cluster."
     " Created compacted if it does not exist.",
 )
 OFFSET_STORAGE_PARTITIONS = Key(
@@ -560,7 +561,8 @@ OFFSET_STORAGE_PARTITIONS = Key(
     default=25,
     importance=LOW,
     check=broker_default_or_positive_partitions(),
-    doc="Partitions of the offsets topic when it is created here; -1 is the broker's default.",
+    doc="Number of partitions of the offsets topic if the worker creates it; -1: the broker's "
+    "default.",
 )
 OFFSET_STORAGE_REPLICATION = Key(
     "offset.storage.replication.factor",
@@ -568,14 +570,15 @@ OFFSET_STORAGE_REPLICATION = Key(
     default=3,
     importance=LOW,
     check=broker_default_or_positive_replication(),
-    doc="Replication of the offsets topic when it is created here; -1 is the broker's default.",
+    doc="Replication factor of the offsets topic if the worker creates it; -1: the broker's "
+    "default.",
 )
 CONFIG_STORAGE_TOPIC = Key(
     "config.storage.topic",
     STRING,
     importance=HIGH,
-    doc="Topic that holds connector and task configurations; the same on every worker of a cluster."
-    " It has one partition and is created compacted if it does not exist.",
+    doc="Topic for connector and task configurations; the same on every worker of a cluster."
+    " It has one partition, and is created compacted if it does not exist.",
 )
 CONFIG_STORAGE_REPLICATION = Key(
     "config.storage.replication.factor",
@@ -583,13 +586,14 @@ CONFIG_STORAGE_REPLICATION = Key(
     default=3,
     importance=LOW,
     check=broker_default_or_positive_replication(),
-    doc="Replication of the config topic when it is created here; -1 is the broker's default.",
+    doc="Replication factor of the config topic if the worker creates it; -1: the broker's "
+    "default.",
 )
 STATUS_STORAGE_TOPIC = Key(
     "status.storage.topic",
     STRING,
     importance=HIGH,
-    doc="Topic that holds the states of connectors and tasks; the same on every worker of a"
+    doc="Topic for the states of connectors and tasks; the same on every worker of a"
     " cluster. Created compacted if it does not exist.",
 )
 STATUS_STORAGE_PARTITIONS = Key(
@@ -598,7 +602,8 @@ STATUS_STORAGE_PARTITIONS = Key(
     default=5,
     importance=LOW,
     check=broker_default_or_positive_partitions(),
-    doc="Partitions of the status topic when it is created here; -1 is the broker's default.",
+    doc="Number of partitions of the status topic if the worker creates it; -1: the broker's "
+    "default.",
 )
 STATUS_STORAGE_REPLICATION = Key(
     "status.storage.replication.factor",
@@ -606,7 +611,8 @@ STATUS_STORAGE_REPLICATION = Key(
     default=3,
     importance=LOW,
     check=broker_default_or_positive_replication(),
-    doc="Replication of the status topic when it is created here; -1 is the broker's default.",
+    doc="Replication factor of the status topic if the worker creates it; -1: the broker's "
+    "default.",
 )
 CONNECT_PROTOCOL = Key(
     "connect.protocol",
@@ -614,8 +620,8 @@ CONNECT_PROTOCOL = Key(
     default="sessioned",
     importance=LOW,
     check=checking(f"[{', '.join(CONNECT_PROTOCOLS)}]", bad_connect_protocol),
-    doc="How work is spread: 'eager' stops everything at every rebalance, 'compatible' and"
-    " 'sessioned' move only what has to move, and 'sessioned' signs requests between workers.",
+    doc="How work is rebalanced: 'eager' stops everything at every rebalance, 'compatible' and"
+    " 'sessioned' move only what must move, and 'sessioned' signs requests between workers.",
 )
 SCHEDULED_REBALANCE_MAX_DELAY = Key(
     "scheduled.rebalance.max.delay.ms",
@@ -623,7 +629,8 @@ SCHEDULED_REBALANCE_MAX_DELAY = Key(
     default=300_000,
     importance=LOW,
     check=between(0, MAX_INT),
-    doc="How long the work of a worker that left waits for it to come back, in milliseconds.",
+    doc="How long the connectors and tasks of a worker that left stay unassigned, in case it "
+    "rejoins, in milliseconds.",
 )
 INTER_WORKER_KEY_TTL = Key(
     "inter.worker.key.ttl.ms",
@@ -640,14 +647,15 @@ INTER_WORKER_KEY_GENERATION_ALGORITHM = Key(
     default="HmacSHA256",
     importance=LOW,
     check=checking("a MAC algorithm", unsupported_mac),
-    doc="Algorithm that keys for requests between workers are made for; the same on all workers.",
+    doc="Algorithm for the keys that sign requests between workers; the same on all workers.",
 )
 INTER_WORKER_KEY_SIZE = Key(
     "inter.worker.key.size",
     INT,
     default=None,
     importance=LOW,
-    doc="Size of the key that signs requests between workers, in bits; unset is the algorithm's.",
+    doc="Size of the key that signs requests between workers, in bits; unset: the algorithm's "
+    "default.",
 )
 INTER_WORKER_SIGNATURE_ALGORITHM = Key(
     "inter.worker.signature.algorithm",
@@ -664,7 +672,7 @@ INTER_WORKER_VERIFICATION_ALGORITHMS = Key(
     default=("HmacSHA256",),
     importance=LOW,
     check=checking("one or more MAC algorithms", bad_verification_algorithms),
-    doc="Algorithms that signatures of other workers may use.",
+    doc="Algorithms that are accepted for signatures of other workers.",
 )
 METADATA_RECOVERY_STRATEGY = Key(
     "metadata.recovery.strategy",
@@ -672,8 +680,8 @@ METADATA_RECOVERY_STRATEGY = Key(
     default="rebootstrap",
     importance=LOW,
     check=one_of("REBOOTSTRAP", "NONE", ignore_case=True),
-    doc="What a client does when no known broker answers: start over from bootstrap.servers, or"
-    " keep trying.",
+    doc="What a client does when no known broker answers: start over from bootstrap.servers, or "
+    "keep retrying.",
 )
 METADATA_RECOVERY_TRIGGER = Key(
     "metadata.recovery.rebootstrap.trigger.ms",
@@ -687,7 +695,7 @@ OFFSET_STORAGE_FILE = Key(
     "offset.storage.file.filename",
     STRING,
     importance=HIGH,
-    doc="File that holds the offsets of source connectors.",
+    doc="File for the offsets of source connectors.",
 )
 
 COMMON: Final = ConfigDef(

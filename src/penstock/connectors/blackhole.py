@@ -34,7 +34,7 @@ DELAY: Final = Key(
     default=0,
     importance=LOW,
     check=at_least(0),
-    doc="How long writing a batch takes: a slow target.",
+    doc="How long writing a batch takes, to simulate a slow target.",
 )
 ERROR_RATE: Final = Key(
     "blackhole.error.rate",
@@ -42,7 +42,8 @@ ERROR_RATE: Final = Key(
     default=0.0,
     importance=LOW,
     check=between(0, 1),
-    doc="The share of records that are refused, always the same ones: for dead letter queues.",
+    doc="The fraction of records that are rejected, always the same ones; to test dead letter "
+    "queues.",
 )
 
 
@@ -81,4 +82,4 @@ class BlackholeWriter(SinkWriter):
         for row, offset in enumerate(records.offsets):
             record_id = f"{records.topics[row]}-{records.partitions[row]}@{offset}"
             if crc32(record_id.encode()) < self._refused:
-                failed[row] = DataError(f"The record {record_id} is refused ({ERROR_RATE.name})")
+                failed[row] = DataError(f"Record {record_id} is rejected ({ERROR_RATE.name})")

@@ -51,7 +51,7 @@ BATCH_SIZE: Final = Key(
     INT,
     default=2000,
     importance=LOW,
-    doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
+    doc="Ignored; a poll is bounded by bytes, which is faster.",
 )
 SINK_FILE: Final = Key(
     "file", STRING, default=None, importance=HIGH, doc="The file records are appended to."
@@ -61,12 +61,11 @@ FILE_SOURCE: Final = ConfigDef(SOURCE_FILE, TOPIC, BATCH_SIZE)
 FILE_SINK: Final = ConfigDef(SINK_FILE)
 
 _NO_INPUT: Final = (
-    "FileStreamSource reads a file named by 'file'; standard input cannot be read again after a "
-    "failure, so it is not offered. Set 'file'."
+    "FileStreamSource does not support standard input, which cannot be read again after a "
+    "failure. Set 'file'."
 )
 _NO_OUTPUT: Final = (
-    "FileStreamSink writes a file named by 'file'; a task has no standard output of its own, so "
-    "that is not offered. Set 'file'."
+    "FileStreamSink does not support standard output, which tasks do not have. Set 'file'."
 )
 _BLOCK: Final = 1 << 17  # bytes read at once; malloc would return a larger block each time
 _SAME_FILE_S: Final = 0.1  # how often the name is looked up
@@ -280,9 +279,7 @@ class FileReader(SourceReader):
         return bool(block)
 
     def _unreadable(self, error: OSError) -> PenstockError:
-        return PenstockError(
-            f"Cannot read the file '{self._file}' that 'file' names: {error.strerror}."
-        )
+        return PenstockError(f"Cannot read '{self._file}' (setting 'file'): {error.strerror}.")
 
     def _end_of_lines(self, window: int) -> int:
         """The index after the last whole line in the first `window` bytes of the buffer, or after
@@ -349,7 +346,7 @@ class LineWriter(SinkWriter):
             self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             raise StartupFailed(
-                f"Cannot write the file '{file}' that 'file' names: {error.strerror}."
+                f"Cannot write '{file}' (setting 'file'): {error.strerror}."
             ) from error
 
     def write(self, records: Records, failed: Failed) -> None:
@@ -372,8 +369,8 @@ class LineWriter(SinkWriter):
                 os.ftruncate(self._handle, before)
                 raise PenstockError(
                     f"Cannot append {len(data)} bytes to '{self._file}' (setting 'file'): "
-                    f"{error.strerror}. Nothing of this batch was written; make room and restart "
-                    "the task."
+                    f"{error.strerror}. None of this batch was written; free disk space and "
+                    "restart the task."
                 ) from error
         finally:
             fcntl.flock(self._handle, fcntl.LOCK_UN)

@@ -121,7 +121,7 @@ class Statement:
         """The number of a clause, 0 without it. Raises KcqlInvalid if it is not a number."""
         word = self.word(clause, "0")
         if not (word.isascii() and word.isdecimal()):
-            raise KcqlInvalid(f"{clause} has to be a whole number, not '{word}'")
+            raise KcqlInvalid(f"{clause} must be a whole number, not '{word}'")
         return int(word)
 
     def names(self, clause: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def parse(text: str, dialect: Dialect) -> tuple[Statement, ...]:
         statements.append(reader.statement())
     if not statements:
         into = "INSERT INTO target " if dialect.needs_target else ""
-        raise KcqlInvalid(f"It has no statement: {into}SELECT * FROM source …")
+        raise KcqlInvalid(f"It contains no statement; use {into}SELECT * FROM source …")
     return tuple(statements)
 
 
@@ -174,13 +174,13 @@ class _Reader:
         target = ""
         if self._accept(*self._dialect.verbs):
             self._expect("INTO")
-            target = self._name("the target, after INTO", self._wide)
+            target = self._name("the target after INTO", self._wide)
         elif self._dialect.needs_target:
-            raise KcqlInvalid(f"It needs INSERT INTO and a target before '{self._peek()}'")
+            raise KcqlInvalid(f"Expected INSERT INTO and a target before '{self._peek()}'")
         self._expect("SELECT")
         fields = self._fields()
         self._expect("FROM")
-        source = self._name(f"the {self._dialect.source}, after FROM", self._wide)
+        source = self._name(f"the {self._dialect.source} after FROM", self._wide)
         clauses: dict[str, Clause] = {}
         while self._peek() not in ("", ";"):
             name, clause = self._clause(source)
@@ -192,12 +192,12 @@ class _Reader:
     def _fields(self) -> tuple[Field, ...]:
         fields = []
         while True:
-            name = self._name("a field, after SELECT")
+            name = self._name("a field after SELECT")
             if self._dialect.has_functions and self._accept("("):
                 self._expect(")")
                 name += "()"
             is_named = self._accept("AS")
-            alias = self._name("the name, after AS") if is_named else name.rpartition(".")[2]
+            alias = self._name("the name after AS") if is_named else name.rpartition(".")[2]
             fields.append(Field(name, alias))
             if not self._accept(","):
                 return tuple(fields)
@@ -206,7 +206,7 @@ class _Reader:
         name = self._peek().upper()
         if name not in self._dialect.clauses:
             raise KcqlInvalid(
-                f"'{name}' is not known there, after FROM {source}; there can be "
+                f"'{name}' is not supported after FROM {source}; clauses are "
                 f"{', '.join(self._dialect.clauses)}"
             )
         self._expect(name)
@@ -215,17 +215,17 @@ class _Reader:
                 return name, Clause()
             case Shape.WORD:
                 self._accept("=")
-                return name, Clause(self._name(f"a word, after {name}", self._wide))
+                return name, Clause(self._name(f"a word after {name}", self._wide))
             case Shape.NAMES:
                 return name, Clause(names=self._names(name))
             case Shape.PAIRS:
                 return name, Clause(pairs=self._pairs())
             case Shape.KIND:
-                word = self._name(f"a word, after {name}")
+                word = self._name(f"a word after {name}")
                 return name, Clause(word, pairs=self._pairs() if self._peek() == "(" else {})
 
     def _names(self, clause: str) -> tuple[str, ...]:
-        expected = f"a field, after {clause}"
+        expected = f"a field after {clause}"
         if not self._accept("("):
             names = [self._name(expected)]
             while self._accept(","):
@@ -252,7 +252,7 @@ class _Reader:
         match = (pattern or self._word).match(self._text, self._at)
         if match is None:
             self._peek()
-            raise KcqlInvalid(f"It lacks {expected}")
+            raise KcqlInvalid(f"Expected {expected}")
         self._at = match.end()
         return _plain(match[1], self._dialect.quotes)
 
@@ -260,7 +260,7 @@ class _Reader:
         if not self._accept(word):
             token = self._peek()
             place = "its end" if token in ("", ";") else token
-            raise KcqlInvalid(f"It needs {word} before '{place}'")
+            raise KcqlInvalid(f"Expected {word} before '{place}'")
 
     def _accept(self, *words: str) -> bool:
         """Reads the next token if it is one of the words; returns whether it is."""
@@ -276,5 +276,5 @@ class _Reader:
         if match is not None:
             return match[1]
         if rest := self._text[self._at :].strip():
-            raise KcqlInvalid(f"It cannot be read from '{rest[:20]}' on")
+            raise KcqlInvalid(f"It cannot be parsed from '{rest[:20]}' on")
         return ""

@@ -98,6 +98,6 @@ def _encoded(text: Callable[[Value], str], value: Value) -> bytes:
 def _data_error(cause: Exception) -> DataError:
     if isinstance(cause, DataError):
         return cause
-    error = DataError(f"The value has no text: {cause}")
+    error = DataError(f"The value cannot be converted to a string: {cause}")
     error.__cause__ = cause
     return error

@@ -183,7 +183,7 @@ _BARE: Final = _Plan(None, read_schemaless_strictly, schemaless, None, map_field
 
 
 class JsonConverter(Converter):
-    """Reads and writes JSON as Kafka Connect's JsonConverter does, key by key and text by text.
+    """Reads and writes JSON exactly as Kafka Connect's JsonConverter does.
 
     As in Kafka Connect, NaN is written as the text `"NaN"`, which is read as 0.0, and an integer
     too large for its type is wrapped when read, not refused.

@@ -187,7 +187,7 @@ class StringConverter(Converter):
             try:
                 cells.append(None if value is None else encode(text(value)))
             except Exception as cause:
-                error = DataError(f"The value has no text: {cause}")
+                error = DataError(f"The value cannot be converted to a string: {cause}")
                 error.__cause__ = cause
                 failed[row] = error
                 cells.append(None)

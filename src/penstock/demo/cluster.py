@@ -199,7 +199,7 @@ def create(
     if not until(created, tick=tick, timeout_ms=timeout_ms, now=now):
         raise Unavailable(
             f"The worker at {rest.url} did not create the connector '{name}' within "
-            f"{timeout_ms // 1000} s. It said: {reason}"
+            f"{timeout_ms // 1000} s. Its last answer: {reason}"
         )
 
 

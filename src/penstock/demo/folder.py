@@ -76,8 +76,8 @@ class Folder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise StartupFailed(
-                    f"Another demo is running in {self.path}. End it first, or give this one "
-                    "another place with PENSTOCK_HOME."
+                    f"Another demo is running in {self.path}. Stop it first, or set PENSTOCK_HOME "
+                    "to another folder."
                 ) from error
             yield
 
@@ -139,10 +139,10 @@ def check_file(file: Path, folder: Folder) -> Path:
 def check_lines(name: str, found: Digest) -> None:
     """Raises BadFile when there is nothing to move."""
     if found.lines == 0:
-        problem = f"{size_words(found.tail)} without a line's end" if found.tail else "empty"
+        problem = f"{size_words(found.tail)} without a line end" if found.tail else "empty"
         raise BadFile(
             f"{name} has no whole line (it is {problem}), so there is nothing to move. "
-            "The source sends a line when it has its end."
+            "The source sends a line once it has a line end."
         )
 
 
@@ -160,7 +160,7 @@ def check_room(folder: Folder, free_mb: int, size: int) -> None:
 def worker_properties(bootstrap: str, port: int) -> str:
     """The properties file of a worker of the demo's cluster."""
     return f"""\
-# A worker of the demo's cluster; a second one needs another port, and nothing else.
+# A worker of the demo's cluster; a second one only needs another port.
 bootstrap.servers={bootstrap}
 group.id=demo-cluster
 listeners=http://127.0.0.1:{port}
@@ -179,8 +179,8 @@ status.storage.replication.factor=1
 status.storage.partitions=1
 offset.flush.interval.ms=1000
 
-# A worker that is gone gets this long to come back before its tasks move to another one. The usual
-# five minutes are right for restarts in production and too long to watch.
+# How long a lost worker has to rejoin before its tasks move to another one. The usual five minutes
+# are right for restarts in production, but too long to watch.
 scheduled.rebalance.max.delay.ms=5000
 """
 

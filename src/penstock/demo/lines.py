@@ -39,9 +39,10 @@ class LineTooLong(PenstockError):
         self.number = number
         self.size = size
         super().__init__(
-            f"Line {number:,} of {name} has {size:,} bytes, but one Kafka message holds a line of "
-            f"{limit:,} bytes at most (the limit is the broker's 'message.max.bytes' and the "
-            "producer's 'max.request.size'). Shorten or split the line, then run the demo again."
+            f"Line {number:,} of {name} has {size:,} bytes, but one Kafka message can contain a "
+            f"line of at most {limit:,} bytes (the limit is the broker's 'message.max.bytes' and "
+            "the producer's 'max.request.size'). Shorten or split the line, then run the demo "
+            "again."
         )
 
 
@@ -160,9 +161,9 @@ class Difference:
             case DifferenceKind.DOUBLED:
                 problem = f"{lines} arrived twice, the second time at {at}"
             case DifferenceKind.SWAPPED:
-                problem = f"{at} and the next one changed places"
+                problem = f"{at} and the next one were swapped"
             case DifferenceKind.CHANGED:
-                problem = f"{at} arrived as something else"
+                problem = f"{at} arrived changed"
         return f"{problem} (expected {_quoted(self.expected)}, found {_quoted(self.found)})"
 
 

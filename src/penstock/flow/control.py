@@ -97,11 +97,11 @@ class Listening:
     def accept(self) -> Connection:
         """The next connection, not yet authenticated. Raises OSError, also once closed."""
         if self.closed:
-            raise OSError("Nobody listens any more.")
+            raise OSError("The listener is closed.")
         try:
             return self._listener.accept()
         except AttributeError:  # the listener is being closed
-            raise OSError("Nobody listens any more.") from None
+            raise OSError("The listener is closed.") from None
 
     def proved(self, connection: Connection) -> Channel:
         """The channel to a stage, once it has authenticated; raises if it cannot. Blocks until the

@@ -141,7 +141,7 @@ def java() -> str:
     variable = "JAVA_HOME" if java_home else "PATH"
     if not program or not os.access(program, os.X_OK):
         raise StartupFailed(
-            f"No Java found: {variable} names no 'java' program. "
+            f"No Java found: {variable} does not lead to a 'java' program. "
             f"Install Java {JAVA_MIN} or newer, or set JAVA_HOME to where it is installed."
         )
     answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
@@ -189,14 +189,14 @@ def _check(jar: Jar, file: Path, log: str) -> None:
             or log[-800:]
         )
         raise StartupFailed(
-            f"{jar.group}:{jar.name}:{jar.version} could not be fetched. "
-            f"Check that Maven Central is reachable and that the disk has space. Ivy said:\n{lines}"
+            f"{jar.group}:{jar.name}:{jar.version} could not be fetched. Check that Maven Central "
+            f"is reachable and that the disk has space. Ivy reported:\n{lines}"
         )
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     if sha256 != jar.sha256:
         raise StartupFailed(
             f"{jar.file} has the SHA-256 {sha256}, but jars.lock expects {jar.sha256}. "
-            f"Delete {home() / 'ivy'} and try again; if the error persists, the archive "
+            f"Delete {home() / 'ivy'} and retry; if the error persists, the archive "
             "was tampered with."
         )
 

@@ -128,7 +128,7 @@ class LogSettings:
         chosen = format or environ.get(FORMAT_VARIABLE) or "text"
         if chosen not in FORMATS:
             raise StartupFailed(
-                f"{FORMAT_VARIABLE} is '{chosen}'; it can be {' or '.join(FORMATS)}."
+                f"{FORMAT_VARIABLE} is '{chosen}'; it must be {' or '.join(FORMATS)}."
             )
         variable = LEVEL_VARIABLE if environ.get(LEVEL_VARIABLE) else ROOT_VARIABLE
         root = "DEBUG" if debug else environ.get(variable) or "INFO"
@@ -137,7 +137,8 @@ class LogSettings:
             name, equals, level = row.partition("=")
             if not equals or not name.strip():
                 raise StartupFailed(
-                    f"{LOGGERS_VARIABLE} holds '{row}'; it takes LOGGER=LEVEL, separated by commas."
+                    f"{LOGGERS_VARIABLE} contains '{row}'; it must be LOGGER=LEVEL, separated by "
+                    "commas."
                 )
             loggers[name.strip()] = _level(LOGGERS_VARIABLE, level)
         return cls(chosen, _level(variable, root), loggers)
@@ -161,7 +162,8 @@ def _level(variable: str, text: str) -> str:
     level = text.strip().upper()
     if level not in LEVELS:
         raise StartupFailed(
-            f"{variable} asks for the level '{text.strip()}'; the levels are {', '.join(LEVELS)}."
+            f"{variable} sets the unknown level '{text.strip()}'; the levels are "
+            f"{', '.join(LEVELS)}."
         )
     return level
 

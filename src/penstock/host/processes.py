@@ -66,7 +66,7 @@ class Process:
 
     def start(self) -> None:
         """Starts the program and returns at once."""
-        assert not self.alive, "it runs already"
+        assert not self.alive, "it is already running"
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 self.command,
@@ -84,8 +84,8 @@ class Process:
         if code is not None:
             words = "\n".join(last_words(log) for log in self._logs if log.exists())
             raise StartupFailed(
-                f"{self.name} ended by itself ({exit_words(code)}){remark()}. The end of its log, "
-                f"from {self.log}:\n{words}"
+                f"{self.name} exited unexpectedly ({exit_words(code)}){remark()}. The end of its "
+                f"log, from {self.log}:\n{words}"
             )
 
     def wait_for(

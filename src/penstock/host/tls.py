@@ -161,7 +161,7 @@ def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLC
     _trust(context, tls, identity if trusts_itself else None)
     name_check = tls.settings.get("ssl.endpoint.identification.algorithm", "https").strip()
     if name_check.lower() not in ("", "https"):
-        text = "can be https (the server's name is checked), or empty (it is not)"
+        text = "must be https (the server's name is checked), or empty (it is not)"
         raise tls.refusal("ssl.endpoint.identification.algorithm", text)
     context.check_hostname = bool(name_check)
     return context
@@ -170,7 +170,7 @@ def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLC
 def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
     protocol = tls.text("ssl.protocol")
     if protocol is not None and protocol not in _CONTEXTS:
-        raise tls.refusal("ssl.protocol", f"can be one of {', '.join(_CONTEXTS)}")
+        raise tls.refusal("ssl.protocol", f"must be one of {', '.join(_CONTEXTS)}")
     names = tls.names("ssl.enabled.protocols", ",".join(VERSIONS)) or list(VERSIONS)
     versions = {VERSIONS[name] for name in names if name in VERSIONS}
     if not versions:
@@ -197,8 +197,8 @@ def _restrict_suites(
         if not newest.issubset(suites):
             raise tls.refusal(
                 "ssl.cipher.suites",
-                f"of the suites of TLSv1.3 Python offers all ({', '.join(sorted(newest))}) or "
-                f"none: list all of them, or leave TLSv1.3 out of "
+                "Python supports only all suites of TLSv1.3 together "
+                f"({', '.join(sorted(newest))}): list all of them, or remove TLSv1.3 from "
                 f"{tls.name('ssl.enabled.protocols')}",
             )
         usable.add(ssl.TLSVersion.TLSv1_3)
@@ -212,8 +212,8 @@ def _restrict_suites(
     if not usable:
         raise tls.refusal(
             "ssl.cipher.suites",
-            "none of these can be used here with the versions in "
-            f"{tls.name('ssl.enabled.protocols')}; give their names as Java does, such as "
+            "none of these can be used with the versions in "
+            f"{tls.name('ssl.enabled.protocols')}; use the names that Java uses, such as "
             "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
         )
     return usable
@@ -229,7 +229,9 @@ def _identity(tls: TlsSettings) -> _Identity | None:
         present, missing = "ssl.keystore.key", "ssl.keystore.certificate.chain"
         if key is None:
             present, missing = missing, present
-        raise tls.refusal(present, f"{tls.name(missing)} belongs to it and is not set", secret=True)
+        raise tls.refusal(
+            present, f"{tls.name(missing)} is required with it and is not set", secret=True
+        )
     return _Identity(
         _pem_key(tls, key, "ssl.keystore.key"),
         tuple(_pem_certificates(tls, chain, "ssl.keystore.certificate.chain")),
@@ -244,7 +246,7 @@ def _stored_identity(tls: TlsSettings, location: str) -> _Identity:
         return _Identity(_pem_key(tls, text, setting), tuple(_pem_certificates(tls, text, setting)))
     store = _pkcs12(tls, "ssl.keystore", data)
     if store.key is None or store.cert is None:
-        raise tls.refusal(setting, "there is no key with its certificate in it")
+        raise tls.refusal(setting, "it does not contain a key with its certificate")
     others = (additional.certificate for additional in store.additional_certs)
     return _Identity(store.key, (store.cert.certificate, *others))
 
@@ -256,7 +258,7 @@ def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> Non
         setting = "ssl.keystore.certificate.chain"
     secret = setting != "ssl.keystore.location"
     if identity.chain[0].public_key() != identity.key.public_key():
-        text = "the first certificate is not that of the key; put the key's own first"
+        text = "the first certificate is not that of the key; put that one first"
         raise tls.refusal(setting, text, secret=secret)
     password = secrets.token_bytes(32).hex()
     pem = identity.key.private_bytes(
@@ -310,7 +312,7 @@ def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:
     store = _pkcs12(tls, "ssl.truststore", data)
     certificates = [*([store.cert] if store.cert else []), *store.additional_certs]
     if not certificates:
-        raise tls.refusal(setting, "there is no certificate in it")
+        raise tls.refusal(setting, "it does not contain a certificate")
     return [certificate.certificate for certificate in certificates]
 
 
@@ -329,14 +331,14 @@ def _kind(tls: TlsSettings, store: str, data: bytes) -> str:
     if data.startswith(_JAVA_STORES):
         raise tls.refusal(
             f"{store}.location",
-            f"only Java reads this store. Convert it with 'keytool -importkeystore -srckeystore "
+            f"only Java can read this store. Convert it with 'keytool -importkeystore -srckeystore "
             f"{location} -destkeystore {Path(location or '').stem}.p12 -deststoretype PKCS12', "
             f"name the new file here and set {tls.name(setting)} to PKCS12",
         )
     if kind == "PEM":
         return kind
     if kind not in ("PKCS12", "JKS"):
-        raise tls.refusal(setting, "can be PEM or PKCS12")
+        raise tls.refusal(setting, "must be PEM or PKCS12")
     if b"-----BEGIN " in data:
         raise tls.refusal(f"{store}.location", f"the file is PEM: set {tls.name(setting)} to PEM")
     # Java opens a PKCS12 file as JKS, too; keytool has written PKCS12 since Java 9.
@@ -348,7 +350,7 @@ def _pkcs12(tls: TlsSettings, store: str, data: bytes) -> pkcs12.PKCS12KeyAndCer
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError as cause:
-        text = f"it does not open as PKCS12 with {tls.name(f'{store}.password')} ({cause})"
+        text = f"it cannot be opened as PKCS12 with {tls.name(f'{store}.password')} ({cause})"
         raise tls.refusal(f"{store}.location", text) from cause
 
 
@@ -356,10 +358,10 @@ def _only_inline(tls: TlsSettings, store: str, inline: Sequence[str]) -> None:
     """Refuses settings that contradict PEM in the settings themselves."""
     names = " and ".join(map(tls.name, inline))
     if tls.text(f"{store}.location") is not None:
-        raise tls.refusal(f"{store}.location", f"give either the file or {names}")
+        raise tls.refusal(f"{store}.location", f"set either the file or {names}")
     kind = tls.text(f"{store}.type")
     if kind is not None and kind.upper() != "PEM":
-        raise tls.refusal(f"{store}.type", f"has to be PEM beside {names}")
+        raise tls.refusal(f"{store}.type", f"must be PEM with {names}")
 
 
 def _blocks(text: str) -> list[tuple[str, bytes]]:
@@ -378,7 +380,7 @@ def _pem_key(tls: TlsSettings, text: str, setting: str) -> PrivateKeyTypes:
     secret = setting != "ssl.keystore.location"
     pem = next((pem for label, pem in _blocks(text) if label.endswith("PRIVATE KEY")), None)
     if pem is None:
-        raise tls.refusal(setting, "there is no private key in PEM in it", secret=secret)
+        raise tls.refusal(setting, "it does not contain a private key in PEM", secret=secret)
     password = None
     if b"ENCRYPTED" in pem:
         password = tls.text("ssl.key.password") or ""
@@ -397,7 +399,7 @@ def _pem_certificates(tls: TlsSettings, text: str, setting: str) -> list[x509.Ce
     secret = not setting.endswith(".location")
     certificates = [pem for label, pem in _blocks(text) if label == "CERTIFICATE"]
     if not certificates:
-        raise tls.refusal(setting, "there is no certificate in PEM in it", secret=secret)
+        raise tls.refusal(setting, "it does not contain a certificate in PEM", secret=secret)
     try:
         return [x509.load_pem_x509_certificate(pem) for pem in certificates]
     except ValueError as cause:

@@ -60,12 +60,12 @@ ENDPOINT: Final = Key(
             lambda url: (
                 None
                 if url.startswith(("http://", "https://"))
-                else "The endpoint is a URL that begins with http:// or https://"
+                else "The endpoint must be a URL that begins with http:// or https://"
             ),
         )
     ),
-    doc="Where spans go: the whole URL of an OTLP receiver, such as "
-    "http://collector:4318/v1/traces. By default what OpenTelemetry's variables say "
+    doc="Where to send spans: the full URL of an OTLP receiver, such as "
+    "http://collector:4318/v1/traces. By default what OpenTelemetry's variables specify "
     "(`OTEL_EXPORTER_OTLP_ENDPOINT`, …), or http://localhost:4318/v1/traces.",
 )
 SERVICE: Final = Key(
@@ -73,7 +73,7 @@ SERVICE: Final = Key(
     STRING,
     default="penstock",
     importance=MEDIUM,
-    doc="The service that spans are of.",
+    doc="The service name of the spans.",
 )
 RATIO: Final = Key(
     "penstock.tracing.sample.ratio",
@@ -81,8 +81,8 @@ RATIO: Final = Key(
     default=1.0,
     importance=MEDIUM,
     check=between(0, 1),
-    doc="The fraction of new traces that is recorded, from 0 to 1. A trace that continues is "
-    "recorded if it was recorded before.",
+    doc="The fraction of new traces that is recorded, from 0 to 1. A continued trace is recorded "
+    "if it was recorded before.",
 )
 HEADERS: Final = Key(
     "penstock.tracing.headers",

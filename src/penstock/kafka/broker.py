@@ -101,7 +101,7 @@ class Broker:
         classes = sorted(jars.folder("broker", self._say).glob("*.jar"))
         if port_in_use(self.port):
             raise StartupFailed(
-                f"Port {self.port} is in use already; choose another one for the broker (--port)."
+                f"Port {self.port} is in use; choose another one for the broker (--port)."
             )
         room_mb = disk_free_mb(self.folder)
         if room_mb < ROOM_MB:

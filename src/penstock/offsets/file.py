@@ -188,19 +188,21 @@ class _Reader:
         if code == _REFERENCE:
             handle = self._unpack(">I") - _FIRST_HANDLE
             if handle < 0:
-                raise _NotOffsets("It is damaged: it refers to what is not in it.")
+                raise _NotOffsets("It is damaged: it refers to an object that it does not contain.")
             return self._handles[handle]
         if code in (_STRING, _LONG_STRING):
             size = self._unpack(">H" if code == _STRING else ">Q")
             return self._keep(self._take(size).decode("utf-8", "surrogatepass"))
         if code in readers:
             return readers[code]()
-        raise _NotOffsets(f"It holds what no offset file does (type code 0x{code:02x}).")
+        raise _NotOffsets(
+            f"It contains something that no offset file does (type code 0x{code:02x})."
+        )
 
     def _object(self) -> _Content:
         described = self._described()
         if described is None:
-            raise _NotOffsets("It holds an object without a class.")
+            raise _NotOffsets("It contains an object without a class.")
         line = described.line()
         if all(cls.name != _HASH_MAP for cls in line):
             return self._keep(_Other(described.name))  # the rest is irrelevant
@@ -221,13 +223,13 @@ class _Reader:
     def _entries(self, offsets: Offsets) -> None:
         """Reads a `HashMap`'s data after its fields: buckets and size in a block, then entries."""
         if (self._byte(), self._byte()) != (_BLOCK, 8):
-            raise _NotOffsets("It holds a HashMap that is not written as Java writes them.")
+            raise _NotOffsets("It contains a HashMap that is not serialized as Java does it.")
         self._take(4)
         for _ in range(self._unpack(">i")):
             key, value = self._bytes(), self._bytes()
             offsets[key] = value
         if self._byte() != _END:
-            raise _NotOffsets("It holds a HashMap with more in it than its size says.")
+            raise _NotOffsets("It contains a HashMap with more entries than its size.")
 
     def _bytes(self) -> bytes | None:
         content = self.content()

@@ -255,7 +255,7 @@ def _folder(folder: Path) -> list[Location]:
     if any(chain(folder.glob("*.jar"), folder.glob("*/*.jar"))):
         return [Location(Form.JARS, folder)]
     if (folder / "pyproject.toml").is_file():
-        reason = "it holds the sources of a project"
+        reason = "it contains the sources of a project"
         advice = f"Run 'pip install --target FOLDER {folder.name}', or build a wheel."
         problem = Skipped(str(folder), reason, Level.WARNING, advice)
         return [Location(Form.FOLDER, folder, problem=problem)]
@@ -278,14 +278,14 @@ def _wheel(path: Path) -> Location:
         advice = f"Run 'pip install --target FOLDER {path.name}' in a folder of plugin.path."
         return Location(Form.WHEEL, path, problem=Skipped(str(path), reason, advice=advice))
     if not about:
-        problem = Skipped(str(path), "it is not a wheel: it holds no WHEEL file")
+        problem = Skipped(str(path), "it is not a wheel: it contains no WHEEL file")
         return Location(Form.WHEEL, path, problem=problem)
     return Location(Form.WHEEL, path, (path,))
 
 
 def _zip(path: Path) -> Location:
     reason = "an archive, which is not unpacked"
-    problem = Skipped(str(path), reason, Level.WARNING, "Unpack it, if it holds plugins.")
+    problem = Skipped(str(path), reason, Level.WARNING, "Unpack it if it contains plugins.")
     return Location(Form.PATH, path, problem=problem)
 
 
@@ -462,7 +462,7 @@ def _is_a_base(cls: type) -> bool:
 def _of_its_own(cls: type, location: str) -> InstalledPlugin:
     entry = InstalledPlugin.of(cls, location)
     if "plugin" not in vars(cls):
-        raise TypeError(f"{cls!r} is not a plugin: its `plugin` is that of its base")
+        raise TypeError(f"{cls!r} is not a plugin: its `plugin` is inherited from its base")
     return entry
 
 
@@ -517,10 +517,10 @@ def _name_conflict(module: str, roots: Sequence[Path]) -> str | None:
     name = module.partition(".")[0]
     if name == "penstock" or name in sys.stdlib_module_names:
         owner = "penstock" if name == "penstock" else "Python"
-        return f"'{name}' is the name of a module of {owner}'s; call it something else"
+        return f"'{name}' is the name of a module of {owner}; rename it"
     places = _origins(name)
     if places and not any(_is_in(place, root) for place in places for root in roots):
-        return f"'{name}' is the name of another module as well, which counts first: {places[0]}"
+        return f"'{name}' is also the name of another module, which takes precedence: {places[0]}"
     return None
 
 

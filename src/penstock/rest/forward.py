@@ -192,8 +192,8 @@ def _tls_advice(url: str, error: BaseException) -> str:
         or "HANDSHAKE_FAILURE" in str(cause)
     ):
         return (
-            ". The other worker hung up; if its ssl.client.auth asks for certificates, it may not "
-            f"accept this one's: {stores}"
+            ". The other worker closed the connection; if its ssl.client.auth requests "
+            f"certificates, it may not accept this one's: {stores}"
         )
     return ""
 

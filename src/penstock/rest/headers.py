@@ -118,8 +118,7 @@ def _configured(config: Config) -> list[Rule]:
     for header_rule in rules:
         if header_rule.action.endswith("Date") and not _NUMBER.fullmatch(header_rule.value):
             problem = (
-                f"'{header_rule.value}' is not a number of milliseconds from now, as dates are "
-                "given"
+                f"'{header_rule.value}' is not a number of milliseconds from now, as dates require"
             )
             raise ConfigInvalid([invalid(keys.RESPONSE_HEADERS.name, text, problem)])
 

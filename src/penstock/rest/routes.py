@@ -349,7 +349,7 @@ ROUTES: Final = (
         "GET",
         "/connector-plugins",
         plugins.list_plugins,
-        "What is installed",
+        "The installed plugins",
         query=(_CONNECTORS_ONLY,),
         answers={200: many("PluginInfo")},
     ),

@@ -154,8 +154,7 @@ def _bound(listener: Listener, setting: str) -> socket.socket:
         bound.close()
         if error.errno == errno.EADDRINUSE:
             raise StartupFailed(
-                f"Port {listener.port} is in use already; give '{setting}' another one than "
-                f"{shown}."
+                f"Port {listener.port} is in use; set '{setting}' to something other than {shown}."
             ) from error
         raise StartupFailed(
             f"Cannot listen on {shown}, which '{setting}' names: {error.strerror}."

@@ -133,7 +133,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
     "ConnectorOffset": _object(
         {
             "partition": {"type": ["object", "null"]},
-            "offset": {"type": ["object", "null"], "description": "null: forget it."},
+            "offset": {"type": ["object", "null"], "description": "null: reset it."},
         },
         optional=("offset",),
         doc="A source partition and its offset. For sinks: "
@@ -261,7 +261,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
             "partition": {"type": ["integer", "null"]},
             "offset": {"type": "integer", "description": "Of a consumed record."},
             "timestamp": {"type": ["integer", "null"], "format": "int64"},
-            "key": {"description": "Bytes as JSON or text, else their number."},
+            "key": {"description": "Bytes as JSON or text, otherwise their number."},
             "value": {"description": "As the key."},
             "headers": {"type": "array", "items": {"type": "array"}},
             "key_schema": _TEXT_OR_NULL,

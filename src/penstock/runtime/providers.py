@@ -33,7 +33,7 @@ ALLOWED_PATHS = Key(
     "allowed.paths",
     LIST,
     default=None,
-    doc="Directories and files, absolute, outside of which nothing is read; unset allows all.",
+    doc="Absolute paths of the directories and files that may be read; unset: all.",
 )
 
 
@@ -50,7 +50,7 @@ ALLOWLIST_PATTERN = Key(
     STRING,
     default=".*",
     check=checking("a regular expression", _bad_pattern),
-    doc="Regular expression that the whole name of a variable has to match.",
+    doc="Regular expression that the whole name of a variable must match.",
 )
 
 

@@ -158,7 +158,7 @@ class _LogsAndGroup:
         self._interval_s = config[keys.OFFSET_FLUSH_INTERVAL] / 1000
 
     def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
-        log.info("source offsets are kept in '%s'", self._file)
+        log.info("source offsets are stored in '%s'", self._file)
         logs: list[FileLog] = []
 
         def opened(receive: Receive) -> Log:

@@ -49,7 +49,7 @@ METADATA: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Write what Connect's schemas say beyond Avro's as connect.… properties, and read it.",
+    doc="Write what Avro cannot express of Connect's schemas as connect.… properties, and read it.",
 )
 DISCARD: Final = Key(
     "discard.type.doc.default",
@@ -73,10 +73,10 @@ FLATTEN: Final = Key(
     doc="Read a union of one type as that type.",
 )
 _SERIALIZER: Final[tuple[Key[object], ...]] = (
-    Key("avro.use.logical.type.converters", BOOLEAN, False, LOW, "Means nothing here."),
-    Key("avro.reflection.allow.null", BOOLEAN, False, LOW, "Means nothing here."),
-    Key("avro.remove.java.properties", BOOLEAN, False, LOW, "Means nothing here."),
-    Key("specific.avro.reader", BOOLEAN, False, LOW, "Means nothing here."),
+    Key("avro.use.logical.type.converters", BOOLEAN, False, LOW, "Ignored."),
+    Key("avro.reflection.allow.null", BOOLEAN, False, LOW, "Ignored."),
+    Key("avro.remove.java.properties", BOOLEAN, False, LOW, "Ignored."),
+    Key("specific.avro.reader", BOOLEAN, False, LOW, "Ignored."),
 )
 
 AVRO_CONVERTER: Final = settings.REGISTRY.extended(

@@ -104,7 +104,7 @@ class _JsonRules:
         if reader is True or reader == {} or writer is False or reader == writer:
             return
         if reader is False:
-            yield f"SCHEMA_REMOVED at {path}: nothing is valid any more"
+            yield f"SCHEMA_REMOVED at {path}: nothing is valid any longer"
             return
         writer = {} if writer is True else writer
         alternatives = next((key for key in ("oneOf", "anyOf") if key in writer), None)
@@ -122,7 +122,7 @@ class _JsonRules:
                 not list(self._trying().compare(alternative, writer, path))
                 for alternative in reader[key]
             ):
-                yield f"SUM_TYPE_NARROWED at {path}/{key}: no alternative takes what was written"
+                yield f"SUM_TYPE_NARROWED at {path}/{key}: no alternative accepts what was written"
                 return
         for alternative in reader.get("allOf", ()):
             yield from self.compare(alternative, writer, f"{path}/allOf")

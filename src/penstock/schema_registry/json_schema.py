@@ -46,7 +46,7 @@ ADDITIONAL_PROPERTIES: Final = Key(
     BOOLEAN,
     default=True,
     importance=MEDIUM,
-    doc="Whether schemas that are written allow properties they do not name.",
+    doc="Whether schemas that are written allow properties that they do not name.",
 )
 OPTIONAL_NONREQUIRED: Final = Key(
     "use.optional.for.nonrequired",
@@ -68,16 +68,16 @@ WRITE_ISO8601: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Means nothing for a converter: it is about Java objects of date classes, and dates are "
-    "numbers by the time they are written.",
+    doc="Ignored: it applies to Java objects of date classes, but converters write dates as "
+    "numbers.",
 )
 SPEC_VERSION: Final = Key(
     "json.schema.spec.version",
     STRING,
     default="draft_7",
     importance=MEDIUM,
-    doc="The draft that schemas made from Java classes say they are of. Those a converter makes "
-    "say nothing, and what they hold means the same in all of them.",
+    doc="Ignored: it applies to schemas generated from Java classes. Those that a converter "
+    "generates name no draft, and mean the same in all drafts.",
     check=one_of("draft_4", "draft_6", "draft_7", "draft_2019_09", "draft_2020_12"),
 )
 

@@ -325,8 +325,8 @@ class _Reader:
     def _inside(self, view: _View) -> Iterator[None]:
         if id(view.node) in self._open:
             raise DataError(
-                f"The JSON Schema {view.node.get('title') or ''} contains itself; "
-                "a Connect schema cannot be without end here"
+                f"The JSON Schema {view.node.get('title') or ''} contains itself, which a Connect "
+                "schema cannot express here"
             )
         self._open.append(id(view.node))
         try:

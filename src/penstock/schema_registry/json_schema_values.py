@@ -81,7 +81,7 @@ class _Writers:
     def slot(self, schema: Schema | None) -> Write:
         """The writer of values that may be null."""
         if schema is None:
-            raise DataError("A JSON Schema cannot say that anything may be in an array or map")
+            raise DataError("A JSON Schema cannot express an array or map of anything")
         write = self._value(schema)
         null: Value = ABSENT
         if schema.default is not None and not self._options.ignore_default:

@@ -59,7 +59,7 @@ def json_schema(schema: Schema, options: Options) -> Node:
 
 def _node(schema: Schema | None, index: int | None, options: Options) -> Node:
     if schema is None:
-        raise DataError("A JSON Schema cannot say that anything may be in an array or map")
+        raise DataError("A JSON Schema cannot express an array or map of anything")
     if is_union(schema):
         null: list[Node] = [{"type": "null"}] if schema.optional else []
         return _indexed(

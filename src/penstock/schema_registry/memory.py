@@ -393,8 +393,8 @@ def _in_format(schema: StoredSchema, format: str | None) -> dict[str, Any]:
     if format == "serialized" and schema.type == "PROTOBUF" and not parse_protobuf(schema.text):
         raise Refused(
             42201,
-            "This registry for tests serves a Protobuf schema serialized only if it was "
-            "registered so",
+            "This registry for tests serves a Protobuf schema in serialized form only if it was "
+            "registered in it",
         )
     return schema.body()
 

@@ -90,7 +90,7 @@ STRUCT_FOR_NULLS: Final = _flag(
 INDEX_FOR_UNIONS: Final = _flag(
     "generate.index.for.unions",
     True,
-    "Whether the field that stands for a oneof has the oneof's number behind its name.",
+    "Whether the oneof's number is appended to the name of its field.",
 )
 FLATTEN_UNIONS: Final = _flag(
     "flatten.unions",

@@ -202,8 +202,8 @@ class _Reader:
         full_name = message.full_name
         if full_name in self._open:
             raise DataError(
-                f"The Protobuf message {full_name} contains itself; "
-                "a Connect schema cannot be without end here"
+                f"The Protobuf message {full_name} contains itself, which a Connect schema cannot "
+                "express here"
             )
         self._open.append(full_name)
         try:

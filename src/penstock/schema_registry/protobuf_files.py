@@ -49,8 +49,8 @@ def from_base64(text: str, name: str = _MAIN) -> FileDescriptorProto:
         file = FileDescriptorProto.FromString(b64decode(text, validate=True))
     except (ValueError, DecodeError) as cause:
         raise DataError(
-            "The registry did not answer with a serialized Protobuf descriptor, which it was "
-            "asked for (format=serialized); .proto text cannot be read here"
+            "The registry did not answer with a serialized Protobuf descriptor, as requested "
+            "(format=serialized); .proto text is not supported"
         ) from cause
     file.name = name
     return file

@@ -194,7 +194,7 @@ class _Builder:
         if schema.type is Type.ARRAY:
             field.label = _P.LABEL_REPEATED
             if schema.value_schema is None:
-                raise DataError(f"Protobuf cannot say that anything may be in {name}")
+                raise DataError(f"Protobuf cannot express that anything may be in {name}")
             schema = schema.value_schema
             if schema.type in (Type.ARRAY, Type.MAP) or is_union(schema):
                 raise DataError(f"Array cannot be nested: {name} is one of {schema.type.name}")
@@ -273,7 +273,7 @@ class _Builder:
         del enum.value[:]
         enum.value.extend(values)
         if not values or values[0].number:
-            raise DataError(f"The enum {name} has no symbol with number 0, which proto3 needs")
+            raise DataError(f"The enum {name} has no symbol with number 0, which proto3 requires")
         if len({value.number for value in values}) < len(values):
             enum.options.allow_alias = True
 
@@ -292,7 +292,7 @@ class _Builder:
 
     def _map(self, message: DescriptorProto, field: FieldDescriptorProto, schema: Schema) -> None:
         if schema.key_schema is None or schema.value_schema is None:
-            raise DataError(f"Protobuf cannot say that anything may be in {field.name}")
+            raise DataError(f"Protobuf cannot express that anything may be in {field.name}")
         name = (schema.name or self._default_name()).rpartition(".")[2]
         entry = DescriptorProto(name=entry_name(self._options.name(name)))
         for number, (part, inner) in enumerate(

@@ -64,8 +64,8 @@ URL: Final = Key(
     "schema.registry.url",
     LIST,
     importance=HIGH,
-    doc="URLs of the Schema Registry, separated by commas; when one does not answer the next is "
-    "asked. mock://⟨name⟩ is a registry inside this process, for tests.",
+    doc="URLs of the Schema Registry, separated by commas; if one does not answer, the next is "
+    "tried. mock://⟨name⟩ is a registry inside this process, for tests.",
     check=checking("http://, https:// or mock:// URLs", _bad_url),
 )
 MAX_SCHEMAS: Final = Key(
@@ -80,15 +80,15 @@ NORMALIZE: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the registry compares schemas in a normal form, in which order and notation that "
-    "mean nothing make no difference.",
+    doc="Whether the registry normalizes schemas before it compares them, so that insignificant "
+    "differences in order and notation are ignored.",
 )
 AUTO_REGISTER: Final = Key(
     "auto.register.schemas",
     BOOLEAN,
     default=True,
     importance=MEDIUM,
-    doc="Whether schemas the registry does not know are registered when they are first written.",
+    doc="Whether to register unknown schemas when they are first written.",
 )
 USE_ID: Final = Key(
     "use.schema.id",
@@ -102,7 +102,7 @@ ID_STRICT: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="With use.schema.id: refuse records whose own schema the chosen one cannot read.",
+    doc="With use.schema.id: refuse records whose schema is incompatible with the chosen one.",
 )
 USE_LATEST: Final = Key(
     "use.latest.version",
@@ -116,7 +116,7 @@ LATEST_STRICT: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="With use.latest.version: refuse records whose own schema the latest one cannot read.",
+    doc="With use.latest.version: refuse records whose schema is incompatible with the latest one.",
 )
 LATEST_CACHE_SIZE: Final = Key(
     "latest.cache.size",
@@ -130,7 +130,7 @@ LATEST_CACHE_TTL: Final = Key(
     INT,
     default=-1,
     importance=LOW,
-    doc="After how many seconds the latest version is asked for again; -1: never.",
+    doc="After how many seconds the latest version is fetched again; -1: never.",
 )
 USE_METADATA: Final[Key[str | None]] = Key(
     "use.latest.with.metadata",
@@ -178,15 +178,15 @@ OLD_USER_INFO: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=MEDIUM,
-    doc="The old name of basic.auth.user.info; it wins where both are given.",
+    doc="The old name of basic.auth.user.info; takes precedence if both are set.",
 )
 BEARER_SOURCE: Final = Key(
     "bearer.auth.credentials.source",
     STRING,
     default="STATIC_TOKEN",
     importance=MEDIUM,
-    doc="Where the bearer token comes from; when given, requests carry bearer.auth.token. Tokens "
-    "fetched from an identity provider (OAUTHBEARER and others) cannot be used here.",
+    doc="Where the bearer token comes from; if set, requests contain bearer.auth.token. Tokens "
+    "fetched from an identity provider (OAUTHBEARER and others) are not supported.",
     check=one_of("STATIC_TOKEN"),
 )
 BEARER_TOKEN: Final = Key(
@@ -239,22 +239,22 @@ MAX_RETRIES: Final = Key(
     INT,
     default=3,
     importance=LOW,
-    doc="How often a request is tried again before the batch fails (and is tried again as "
-    "errors.retry.timeout says). A request that timed out is not tried again.",
+    doc="How often a request is retried before the batch fails (and is retried according to "
+    "errors.retry.timeout). A request that timed out is not retried.",
 )
 RETRY_WAIT: Final = Key(
     "retries.wait.ms",
     INT,
     default=1000,
     importance=LOW,
-    doc="The longest wait before the first new try, in milliseconds; it doubles with each.",
+    doc="The maximum delay before the first retry, in milliseconds; it doubles with each retry.",
 )
 RETRY_MAX_WAIT: Final = Key(
     "retries.max.wait.ms",
     INT,
     default=20_000,
     importance=LOW,
-    doc="The longest wait before any new try, in milliseconds.",
+    doc="The maximum delay before any retry, in milliseconds.",
 )
 
 SSL: Final = "schema.registry.ssl."
@@ -288,17 +288,21 @@ KEYSTORE_KEY: Final[Key[Secret | None]] = Key(
     PASSWORD,
     default=None,
     importance=HIGH,
-    doc="The own key itself, as PEM; with keystore type PEM, instead of a file.",
+    doc="The private key, as PEM; with keystore type PEM, instead of a file.",
 )
 KEYSTORE_CHAIN: Final[Key[Secret | None]] = Key(
     f"{SSL}keystore.certificate.chain",
     PASSWORD,
     default=None,
     importance=HIGH,
-    doc="The own certificate and its chain themselves, as PEM.",
+    doc="The certificate and its chain, as PEM.",
 )
 KEY_PASSWORD: Final[Key[Secret | None]] = Key(
-    f"{SSL}key.password", PASSWORD, default=None, importance=HIGH, doc="Password of the own key."
+    f"{SSL}key.password",
+    PASSWORD,
+    default=None,
+    importance=HIGH,
+    doc="Password of the private key.",
 )
 TRUSTSTORE_TYPE: Final = Key(
     f"{SSL}truststore.type",
@@ -313,7 +317,7 @@ TRUSTSTORE_LOCATION: Final[Key[str | None]] = Key(
     STRING,
     default=None,
     importance=HIGH,
-    doc="File of the certificates to trust; without one, the usual authorities are trusted.",
+    doc="File with the trusted certificates; unset: the usual authorities are trusted.",
 )
 TRUSTSTORE_PASSWORD: Final[Key[Secret | None]] = Key(
     f"{SSL}truststore.password", PASSWORD, default=None, importance=HIGH, doc="Its password."
@@ -323,14 +327,14 @@ TRUSTSTORE_CERTIFICATES: Final[Key[Secret | None]] = Key(
     PASSWORD,
     default=None,
     importance=HIGH,
-    doc="The certificates to trust themselves, as PEM.",
+    doc="The trusted certificates, as PEM.",
 )
 SSL_HOST_CHECK: Final = Key(
     f"{SSL}endpoint.identification.algorithm",
     STRING,
     default="https",
     importance=LOW,
-    doc="Whether the registry's certificate must name its host; empty: it need not.",
+    doc="Whether the registry's certificate must name its host; empty: no.",
     check=one_of("https", "", ignore_case=True),
 )
 ENABLED_PROTOCOLS: Final = Key(
@@ -341,7 +345,7 @@ ENABLED_PROTOCOLS: Final = Key(
     doc="TLS versions that may be used: TLSv1.2, TLSv1.3.",
 )
 
-_SERVER_ONLY: Final = "Chosen by Python's own TLS; here for configurations that name it."
+_SERVER_ONLY: Final = "Ignored: Python's TLS library chooses it."
 _IGNORED: Final[tuple[Key[object], ...]] = (
     Key(f"{SSL}protocol", STRING, "TLSv1.3", MEDIUM, _SERVER_ONLY),
     Key(f"{SSL}provider", STRING, None, MEDIUM, _SERVER_ONLY),
@@ -356,14 +360,14 @@ def _unsupported(name: str, feature: str, *allowed: str) -> Key[str | None]:
     """A setting that is refused if it requests an unsupported feature."""
 
     def problem(value: str | None) -> str | None:
-        return None if not value or value in allowed else f"{feature} cannot be used here"
+        return None if not value or value in allowed else f"{feature} is not supported"
 
     return Key(
         name,
         STRING,
         default=allowed[0] if allowed else None,
         importance=LOW,
-        doc=f"{feature} cannot be used here; the setting is known so that it can be refused.",
+        doc=f"{feature} is not supported; a value that requests it is refused.",
         check=checking("not supported", problem),
     )
 
@@ -385,7 +389,7 @@ _REFUSED: Final[tuple[Key[object], ...]] = (
         PASSWORD,
         None,
         LOW,
-        "A token from an identity provider cannot be used here.",
+        "A token from an identity provider is not supported.",
     ),
     _unsupported("bearer.auth.scope", "A token from an identity provider"),
     _unsupported("bearer.auth.custom.provider.class", "A Java class"),
@@ -394,15 +398,13 @@ _REFUSED: Final[tuple[Key[object], ...]] = (
     _unsupported("rule.actions", "A rule of a data contract"),
 )
 _UNUSED: Final[tuple[Key[object], ...]] = (
-    Key("bearer.auth.scope.claim.name", STRING, "scope", LOW, "Means nothing here."),
-    Key("bearer.auth.sub.claim.name", STRING, "sub", LOW, "Means nothing here."),
-    Key("bearer.auth.cache.expiry.buffer.seconds", SHORT, 300, LOW, "Means nothing here."),
-    Key(
-        "rule.service.loader.enable", BOOLEAN, True, LOW, "Means nothing here: there are no rules."
-    ),
-    Key("propagate.schema.tags", BOOLEAN, False, LOW, "Means nothing here: tags stay as they are."),
-    Key("schema.format", STRING, None, LOW, "Means nothing here."),
-    Key("schema.reflection", BOOLEAN, False, LOW, "Means nothing here."),
+    Key("bearer.auth.scope.claim.name", STRING, "scope", LOW, "Ignored."),
+    Key("bearer.auth.sub.claim.name", STRING, "sub", LOW, "Ignored."),
+    Key("bearer.auth.cache.expiry.buffer.seconds", SHORT, 300, LOW, "Ignored."),
+    Key("rule.service.loader.enable", BOOLEAN, True, LOW, "Ignored: there are no rules."),
+    Key("propagate.schema.tags", BOOLEAN, False, LOW, "Ignored: tags are not changed."),
+    Key("schema.format", STRING, None, LOW, "Ignored."),
+    Key("schema.reflection", BOOLEAN, False, LOW, "Ignored."),
 )
 
 CACHE_SIZE: Final = Key(
@@ -417,7 +419,7 @@ SUM_TYPES: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Represent enums and unions in the way that Avro, JSON Schema and Protobuf share.",
+    doc="Represent enums and unions in the same way for Avro, JSON Schema and Protobuf.",
 )
 IGNORE_DEFAULT: Final = Key(
     "ignore.default.for.nullables",
@@ -447,8 +449,8 @@ def _refuse_jks(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
                 invalid(
                     kind.name,
                     chosen,
-                    "Only Java reads JKS stores; convert it to PEM or PKCS12 "
-                    "(keytool -importkeystore -deststoretype pkcs12) and say so here",
+                    "Only Java can read JKS stores; convert it to PEM or PKCS12 (keytool "
+                    "-importkeystore -deststoretype pkcs12) and set this to the new format",
                 ),
             )
 

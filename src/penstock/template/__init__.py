@@ -30,10 +30,10 @@ def write_project(
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigInvalid(
-            [f"'{name}' is no name for a module: write small letters, digits and underscores."]
+            [f"'{name}' is not a module name: use lower-case letters, digits and underscores."]
         )
     if name == "penstock" or name in {*sys.stdlib_module_names, "tests", "test"}:
-        raise ConfigInvalid([f"'{name}' is the name of another module; call it something else."])
+        raise ConfigInvalid([f"'{name}' is the name of another module; choose another name."])
     target = folder / name
     try:
         target.mkdir(parents=True)

@@ -135,7 +135,7 @@ class SinkCase(Case):
         """Records that the target rejects; None if it accepts everything."""
         return None
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         """A context in which the target is unavailable, as when its server is down. None if it
         cannot be simulated."""
         return None

@@ -34,7 +34,7 @@ _END_S: Final = 2.0  # how long a thread may take to end
 class ConnectorChecks(Case):
     """The guarantees of both sources and sinks."""
 
-    def test_the_plugin_says_what_it_is(self) -> None:
+    def test_the_plugin_declares_its_class_and_version(self) -> None:
         plugin = self._connector_class().plugin
         assert isinstance(plugin, Plugin)
         assert InstalledPlugin.of(self._connector_class()).plugin is plugin
@@ -46,7 +46,7 @@ class ConnectorChecks(Case):
         undocumented = [key.name for key in keys if not key.doc]
         assert not undocumented, f"settings without a `doc`: {undocumented}"
 
-    def test_no_setting_takes_the_name_of_one_that_every_connector_has(self) -> None:
+    def test_no_setting_has_the_name_of_a_common_setting(self) -> None:
         is_source = issubclass(self._connector_class(), SourceConnector)
         reserved = {
             key.name
@@ -93,7 +93,7 @@ class ConnectorChecks(Case):
             connector.open(config, SinkContextStub()).close()
 
     @pytest.mark.parametrize("most", [1, 2, 7])
-    def test_at_most_so_many_tasks_are_planned(self, most: int) -> None:
+    def test_tasks_max_limits_the_planned_tasks(self, most: int) -> None:
         planned = self._connector_class()().plan_tasks(self._parsed(), most)
         assert len(planned) <= most, "see `tasks.max`"
         for props in planned:
@@ -122,7 +122,7 @@ class ConnectorChecks(Case):
             lambda: self._connector_class()().plan_tasks(config, 2), culprit="`plan_tasks`"
         )
 
-    def test_the_class_is_found_by_name_in_another_process_and_importing_it_does_nothing(
+    def test_another_process_can_import_the_class_without_side_effects(
         self,
     ) -> None:
         connector = self._connector_class()

@@ -155,7 +155,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
             raise
         self._check_target(self.expected(records))
 
-    def test_batches_are_written_one_after_the_other(self, task: _SinkTask) -> None:
+    def test_batches_are_written_in_order(self, task: _SinkTask) -> None:
         batches = [self._make_records(range(first, first + 7)) for first in range(0, 35, 7)]
         for batch in batches:
             task.deliver(batch)
@@ -197,14 +197,14 @@ class SinkConformance(ConnectorChecks, SinkCase):
             "the target does not have all records whose offsets may be committed; see `expected`"
         )
 
-    def test_partitions_may_go_and_come_back(self, task: _SinkTask) -> None:
+    def test_partitions_may_be_revoked_and_assigned_again(self, task: _SinkTask) -> None:
         records = self._make_records(range(10))
         for lost, rows in ((False, range(4)), (True, range(4, 8)), (False, range(4, 10))):
             task.write(records.only(rows))
             task.revoke(lost=lost)
         self._check_repeated(records)
 
-    def test_another_writer_goes_on_where_the_last_one_stopped(self) -> None:
+    def test_the_next_writer_continues_where_the_last_one_stopped(self) -> None:
         first, second = self._make_records(range(5)), self._make_records(range(5, 12))
         for batch in (first, second):
             task = self._open()
@@ -237,7 +237,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
             task.stop()
         self._check_repeated(records)
 
-    def test_what_is_given_stays_as_it_is(self, task: _SinkTask) -> None:
+    def test_write_does_not_modify_the_batch(self, task: _SinkTask) -> None:
         records = self._make_records(range(5))
         before = deepcopy(records)
         task.write(records)
@@ -283,10 +283,10 @@ class SinkConformance(ConnectorChecks, SinkCase):
         assert sorted(failed) == list(range(1, len(batch), 2)), "good records were refused"
         self._check_target(self.expected(good))
 
-    def test_a_target_that_is_away_gets_the_batch_when_it_is_back(self) -> None:
-        away = self.target_away()
+    def test_an_unreachable_target_gets_the_batch_once_it_is_reachable(self) -> None:
+        away = self.unreachable_target()
         if away is None:
-            pytest.skip("`target_away` is not defined")
+            pytest.skip("`unreachable_target` is not defined")
         records = self._make_records(range(5))
         task = self._open()
         delivered = False
@@ -303,7 +303,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
                 failure = _failure_of(write)
             assert failure is not None, (
                 "a write succeeds while the target is unreachable; return None from "
-                "`target_away` if the "
+                "`unreachable_target` if the "
                 "test cannot make it unavailable"
             )
             assert getattr(failure, "retriable", False), (
@@ -314,7 +314,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
             task.close()
         self._check_target(self.expected(records))
 
-    def test_closing_lets_go_of_everything(self) -> None:
+    def test_closing_releases_files_and_threads(self) -> None:
         self._open().close()  # fills caches
 
         def run() -> None:

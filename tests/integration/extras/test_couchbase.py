@@ -29,9 +29,9 @@ print(json.dumps(told))
 
 
 def test_without_its_package_a_configuration_is_refused_with_the_command() -> None:
-    told = json.loads(without(PACKAGES, SCRIPT))
-    assert len(told) == 2
-    assert all(f"install them with: {COUCHBASE.command}" in each for each in told)
+    reported = json.loads(without(PACKAGES, SCRIPT))
+    assert len(reported) == 2
+    assert all(f"install them with: {COUCHBASE.command}" in each for each in reported)
 
 
 def test_the_extra_is_the_projects() -> None:

@@ -37,11 +37,11 @@ print(json.dumps(told))
 
 
 def test_without_its_packages_a_configuration_is_refused_with_the_command() -> None:
-    told = json.loads(without(PACKAGES, SCRIPT))
-    assert len(told) == 8
-    assert all(f"install them with: {HTTP.command}" in each for each in told)
-    assert "h2" in told[1]
-    assert "websockets" in told[6]
+    reported = json.loads(without(PACKAGES, SCRIPT))
+    assert len(reported) == 8
+    assert all(f"install them with: {HTTP.command}" in each for each in reported)
+    assert "h2" in reported[1]
+    assert "websockets" in reported[6]
 
 
 def test_the_extra_is_the_projects() -> None:

@@ -157,7 +157,8 @@ def test_the_doctor_tells_what_is_missing_and_what_installs_it() -> None:
         """
     )
     assert (
-        "  note: JDBC connectors lack psycopg, pymysql, jpype; what needs them is refused" in report
+        "  note: JDBC connectors lack psycopg, pymysql, jpype; those that need them are refused"
+        in report
     )
     assert "    pip install 'penstock[jdbc]'" in report
     assert report[-1] == "nothing is broken"

@@ -38,10 +38,10 @@ print(json.dumps(told))
 
 
 def test_without_its_packages_a_configuration_is_refused_with_the_command() -> None:
-    told = json.loads(without(PACKAGES, SCRIPT))
-    assert len(told) == 4
-    assert all(f"install them with: {MQTT.command}" in each for each in told)
-    assert all("paho" in each for each in told)
+    reported = json.loads(without(PACKAGES, SCRIPT))
+    assert len(reported) == 4
+    assert all(f"install them with: {MQTT.command}" in each for each in reported)
+    assert all("paho" in each for each in reported)
 
 
 def test_the_extra_is_the_projects() -> None:

@@ -86,7 +86,7 @@ def test_compaction_takes_away_only_what_is_said_to_be_lost(
 
 
 @given(histories, st.integers(0, 40))
-def test_a_worker_that_was_there_before_goes_on_reading_after_compaction(
+def test_a_worker_that_was_there_before_continues_reading_after_compaction(
     records: list[ConfigRecord], start: int
 ) -> None:
     topic = written(records)

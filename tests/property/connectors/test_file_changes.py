@@ -82,7 +82,7 @@ def test_what_is_tailed_of_a_file_that_grows_is_the_file(pieces: list[bytes]) ->
 
 
 @given(CONTENTS)
-def test_nothing_of_a_tailed_file_is_lost_when_it_is_written_anew(contents: list[bytes]) -> None:
+def test_nothing_of_a_tailed_file_is_lost_when_it_is_written_again(contents: list[bytes]) -> None:
     before: Known | None = None
     latest = b""
     for time, content in enumerate(contents):
@@ -143,8 +143,8 @@ def test_slices_are_the_file_wherever_they_are_interrupted(
 
 @given(TIMES, PRECISIONS, PRECISIONS)
 def test_the_same_time_told_less_exactly_is_the_same(time: int, one: int, other: int) -> None:
-    told = Known(1, time - time % one, "", 0, 0, 0, -1, one)
-    assert same_time(told, FileState("/f", 1, time - time % other, other))
+    reported = Known(1, time - time % one, "", 0, 0, 0, -1, one)
+    assert same_time(reported, FileState("/f", 1, time - time % other, other))
 
 
 @given(KNOWN, st.text())

@@ -68,11 +68,11 @@ def read(schemas: bool, cells: list[bytes], share: float) -> None:
     column = json.to_connect(["t"] * len(cells), cells, failed)
     assert not failed
     assert fields.runs == column.runs
-    assert list(map(told, fields.values)) == list(map(told, column.values))
+    assert list(map(reported, fields.values)) == list(map(reported, column.values))
     assert texts(fields) == texts(column)
 
 
-def told(value: Any) -> list[tuple[str, str]]:
+def reported(value: Any) -> list[tuple[str, str]]:
     return sorted((name, repr(each)) for name, each in value.items())
 
 

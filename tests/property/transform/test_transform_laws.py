@@ -136,7 +136,7 @@ def outcome(plugin: Transform | Predicate, records: Records) -> list[str]:
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
 @settings(max_examples=15)
 @given(rows=ROWS)
-def test_what_is_given_stays_as_it_is(
+def test_write_does_not_modify_the_batch(
     name: str, config: dict[str, str], rows: list[tuple[Schema | None, Value]]
 ) -> None:
     records = batch(rows)

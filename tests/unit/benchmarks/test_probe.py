@@ -78,7 +78,7 @@ def test_lines_arrive_when_they_are_whole(size: int) -> None:
     assert arrivals.came == [float(end - end % size) for end in ends]
 
 
-def test_latencies_are_told_of_some_connectors() -> None:
+def test_latencies_are_reported_of_some_connectors() -> None:
     measured = Measured({SINK: [1.0, 2.0], SOURCE: [3.0]}, cores=0.1)
     assert measured.of(lambda probed: probed.sink) == [1.0, 2.0]
     assert measured.of(lambda probed: True) == [1.0, 2.0, 3.0]

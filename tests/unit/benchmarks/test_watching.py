@@ -18,7 +18,7 @@ def test_a_rate_is_taken_from_the_first_look_to_the_last() -> None:
 
 
 @pytest.mark.parametrize("points", [((1.0, 10),), ((1.0, 6), (1.5, 10))])
-def test_no_rate_is_told_when_the_first_look_saw_most_of_it(
+def test_no_rate_is_reported_when_the_first_look_saw_most_of_it(
     points: tuple[tuple[float, int], ...],
 ) -> None:
     assert Curve(points).rate is None

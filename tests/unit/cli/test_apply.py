@@ -156,7 +156,7 @@ def test_resources_of_other_kinds_and_unreconciled_ones_are_passed_over(tmp_path
     ("name", "text", "said"),
     [
         ("a.yaml", "a: [", "is not YAML"),
-        ("a.yaml", "- 1", "no mapping"),
+        ("a.yaml", "- 1", "does not contain a mapping"),
         ("a.yaml", RESOURCE.replace("tasksMax", "taskMax"), "spec.taskMax"),
         ("a.yaml", RESOURCE.replace("  class: FileStreamSink\n", ""), "spec.class"),
         ("a.yaml", RESOURCE.replace("name: orders", "nam: orders"), "metadata.name"),

@@ -340,7 +340,7 @@ def test_what_is_not_valid_is_shown_by_key(
     assert workers.asked == [("PUT", VALIDATE, SINK)]
 
 
-def test_what_is_valid_is_said_to_be_and_odd_keys_are_told(
+def test_what_is_valid_is_said_to_be_and_odd_keys_are_reported(
     penstock: Penstock, workers: FakeWorkers, file: str
 ) -> None:
     workers.on("PUT", VALIDATE, (200, infos()))
@@ -372,7 +372,9 @@ def test_a_class_nobody_has_is_not_valid(penstock: Penstock, workers: FakeWorker
     assert "penstock list plugins" in result.err
 
 
-def test_a_difference_is_told_by_key(penstock: Penstock, workers: FakeWorkers, file: str) -> None:
+def test_a_difference_is_reported_by_key(
+    penstock: Penstock, workers: FakeWorkers, file: str
+) -> None:
     stored = {**SINK, "topics": "a\nb", "gone": "1", "db.password": "x"}
     workers.on("GET", "/connectors/snk/config", (200, stored))
     result = penstock("diff", file, "--set", "db.password=y", "--set", "new=2")
@@ -412,9 +414,7 @@ def test_no_difference_is_exit_code_0(penstock: Penstock, workers: FakeWorkers, 
     assert (result.code, result.out) == (0, "")
 
 
-def test_a_connector_that_is_not_there_differs(
-    penstock: Penstock, workers: FakeWorkers, file: str
-) -> None:
+def test_a_missing_connector_differs(penstock: Penstock, workers: FakeWorkers, file: str) -> None:
     workers.on("GET", "/connectors/snk/config", not_found("Connector snk not found"))
     result = penstock("diff", file)
     assert result.code == 1
@@ -445,9 +445,9 @@ def test_a_status_is_a_table_with_the_first_lines_of_traces(
         "snk        sink  1     FAILED   10.0.0.1:8083  "
         "org.apache.kafka.connect.errors.ConnectException: no such disk",
         "",
-        "TO                                             RUN",
-        "see the causes and the stack                   penstock status snk --trace",
-        "restart what failed, once the cause is mended  "
+        "TO                                            RUN",
+        "see the causes and the stack                  penstock status snk --trace",
+        "restart what failed, once the cause is fixed  "
         "penstock restart snk --include-tasks --only-failed",
     ]
     assert "\tat a.B.c(B.java:1)" in penstock("status", "snk", "--trace").out
@@ -461,9 +461,9 @@ def test_a_record_that_failed_may_be_skipped_or_kept(
     workers.on("GET", "/connectors/snk/status", (200, {**STATUS, "tasks": [failed]}))
     lines = penstock("status", "snk").lines
     skip = "penstock patch snk --set errors.tolerance=all"
-    assert f"skip such records                              {skip}" in lines
+    assert f"skip such records                             {skip}" in lines
     assert (
-        "skip them, and keep them in a topic            "
+        "skip them, and keep them in a topic           "
         f"{skip} --set errors.deadletterqueue.topic.name=TOPIC"
     ) in lines
 

@@ -82,11 +82,11 @@ def test_a_heap_fits_the_limit(asked: str | None, limit: int | None, expected: s
         (None, 1247, "needs at least 1248 MB. Raise the limit."),
         ("256m", None, "but Spark needs at least 480 MB."),
         ("256m", 4096, "but Spark needs at least 480 MB."),
-        ("2g", 2048, "Raise the limit to 2816 MB, or ask for a heap of at most 1280 MB."),
+        ("2g", 2048, "Raise the limit to 2816 MB, or request a heap of at most 1280 MB."),
         ("1g", 900, "Raise the limit to 1792 MB."),
     ],
 )
-def test_a_limit_that_is_too_small_is_told_with_one_that_is_not(
+def test_a_limit_that_is_too_small_is_reported_with_one_that_is_not(
     asked: str | None, limit: int | None, words: str
 ) -> None:
     with pytest.raises(StartupFailed) as refused:
@@ -99,7 +99,7 @@ def test_another_architecture_is_named() -> None:
         machine.demand("s390x")
 
 
-def test_a_user_without_a_name_is_told_before_spark_fails() -> None:
+def test_a_user_without_a_name_is_reported_before_spark_fails() -> None:
     with pytest.raises(StartupFailed, match=r"User 54321 has no entry in /etc/passwd.*runAsUser"):
         machine.demand("x86_64", 54321)
 
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_a_mount(
         machine.demand("x86_64")
 
 
-def test_what_a_worker_could_have_more_of_is_told(
+def test_what_a_worker_could_have_more_of_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

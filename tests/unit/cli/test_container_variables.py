@@ -61,7 +61,7 @@ def test_what_confluents_images_require_is_required_in_their_words(name: str, em
     assert refused.value.problems == (f"{name} is required.",)
 
 
-def test_everything_that_is_missing_is_told_at_once() -> None:
+def test_everything_that_is_missing_is_reported_at_once() -> None:
     with pytest.raises(ConfigInvalid) as refused:
         read({})
     assert refused.value.problems == tuple(f"{name} is required." for name in CONFLUENT)
@@ -129,9 +129,7 @@ def test_a_secret_may_be_what_is_required(tmp_path: Path) -> None:
 def test_a_heap_is_sparks() -> None:
     said = read({**CONFLUENT, "KAFKA_HEAP_OPTS": "-Xms256M -Xmx2G -XX:+UseG1GC"})
     assert said.settings[variables.HEAP] == "2048m"
-    assert said.notes == (
-        "KAFKA_HEAP_OPTS: -XX:+UseG1GC has no effect; of its options only -Xmx has.",
-    )
+    assert said.notes == ("KAFKA_HEAP_OPTS: -XX:+UseG1GC has no effect; only -Xmx is used.",)
     explicit = {"KAFKA_HEAP_OPTS": "-Xmx2G", "CONNECT_SPARK_DRIVER_MEMORY": "3g"}
     assert read({**CONFLUENT, **explicit}).settings[variables.HEAP] == "3g"
     with pytest.raises(StartupFailed, match="'-Xmxmuch' is not a heap size"):
@@ -195,6 +193,6 @@ def test_variables_count_before_a_file() -> None:
 def test_seconds_to_wait_for_kafka() -> None:
     assert variables.kafka_timeout_s({}) == 60
     assert variables.kafka_timeout_s({"CONNECT_CUB_KAFKA_TIMEOUT": "7"}) == 7
-    with pytest.raises(StartupFailed, match="it takes seconds"):
+    with pytest.raises(StartupFailed, match="must be a number of seconds"):
         variables.kafka_timeout_s({"CONNECT_CUB_KAFKA_TIMEOUT": "soon"})
     assert "cub.kafka.timeout" not in read({**CONFLUENT, "CONNECT_CUB_KAFKA_TIMEOUT": "7"}).settings

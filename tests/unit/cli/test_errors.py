@@ -80,7 +80,7 @@ def test_the_servers_own_words_for_an_invalid_configuration_are_known() -> None:
         (b'["x"]', '["x"] (HTTP 401)'),
     ],
 )
-def test_a_refusal_in_other_words_is_told_too(body: bytes, said: str) -> None:
+def test_a_refusal_in_other_words_is_reported_too(body: bytes, said: str) -> None:
     found = refusal(401, body)
     assert said in str(found)
     assert "user and password" in found.advice
@@ -137,7 +137,7 @@ def test_advice_names_the_connector(penstock: Penstock, workers: FakeWorkers) ->
     workers.on("DELETE", path, error(400, "Connectors must be in the STOPPED state before …"))
     advice = penstock("offsets", "reset", "my orders").err.splitlines()[1]
     assert advice == (
-        "`penstock stop 'my orders' --wait` first, `penstock resume 'my orders'` then."
+        "`penstock stop 'my orders' --wait` first, `penstock resume 'my orders'` afterwards."
     )
     workers.on("POST", "/connectors", error(500, "Request timed out. The worker is …"))
     assert "`penstock status file-sink`" in penstock("load", "file-sink").err
@@ -146,7 +146,7 @@ def test_advice_names_the_connector(penstock: Penstock, workers: FakeWorkers) ->
 @pytest.mark.parametrize(
     ("options", "variables", "origin"),
     [
-        ([], {}, "That is the default: there is no --url or --cluster, no PENSTOCK_URL or "),
+        ([], {}, "That is the default: --url, --cluster, PENSTOCK_URL and "),
         (["--url", "http://localhost:1"], {}, "--url names it."),
         ([], {"PENSTOCK_URL": "http://localhost:1"}, "PENSTOCK_URL names it."),
         ([], {"PENSTOCK_CONFIG": "config.toml"}, "It is the cluster 'dev' in "),
@@ -201,7 +201,7 @@ def test_workers_are_tried_in_turn_and_the_one_that_answers_is_kept(
     assert (result.code, hosts(workers)) == (0, ["w3:3", "w3:3"])
 
 
-def test_when_nobody_answers_all_that_were_tried_are_told(
+def test_when_nobody_answers_all_that_were_tried_are_reported(
     penstock: Penstock, workers: FakeWorkers
 ) -> None:
     workers.down = {"w1": REFUSED, "w2": httpx.ConnectError("Name or service not known")}
@@ -220,7 +220,7 @@ def test_a_change_that_may_have_been_made_is_not_asked_for_elsewhere(
     workers.down = {"w1": httpx.ReadTimeout("")}
     result = penstock("delete", "c", "--url", "w1:1,w2:2")
     assert (result.code, workers.asked) == (6, [])
-    assert "may have been carried out" in result.err
+    assert "may have been executed" in result.err
 
 
 def test_a_question_without_an_answer_is_asked_elsewhere(
@@ -258,7 +258,7 @@ def test_a_certificate_that_is_not_trusted_has_advice_of_its_own(
     ],
 )
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b'{"a": 1}', b"[1]", b"", b"null"])
-def test_an_answer_of_another_server_is_told(
+def test_an_answer_of_another_server_is_reported(
     penstock: Penstock, workers: FakeWorkers, command: str, path: str, body: bytes
 ) -> None:
     if command == "config c" and body == b'{"a": 1}':
@@ -358,24 +358,24 @@ def test_the_clusters_are_shown_and_which_one_is_asked(penstock: Penstock) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[clusters.a]", "'url' has to be a string"),
+        ("[clusters.a]", "'url' must be a string"),
         ('[clusters.a]\nurl = ""', "The URL is empty"),
         ('[clusters.a]\nurl = "ftp://x"', "is not the URL"),
         ('[clusters.a]\nurl = "http://x:99999"', "is not the URL"),
         ('[clusters.a]\nurl = "x"\npassword = "p"', "password_file"),
-        ('[clusters.a]\nurl = "x"\nuser = "u"', "go together"),
-        ('[clusters.a]\nurl = "x"\nkey = "k"', "goes with a 'cert'"),
+        ('[clusters.a]\nurl = "x"\nuser = "u"', "must be set together"),
+        ('[clusters.a]\nurl = "x"\nkey = "k"', "requires a 'cert'"),
         ('[clusters.a]\nurl = "x"\nverify = "no"', "true or false"),
-        ('[clusters.a]\nurl = "x"\nca = 1', "'ca' has to be a string"),
+        ('[clusters.a]\nurl = "x"\nca = 1', "'ca' must be a string"),
         ('[clusters.a]\nurl = "https://x"\nca = "missing.pem"', "Cannot use the TLS files"),
         ('[clusters.a]\nurl = "x"\nuser = "u"\npassword_file = "missing"', "password file"),
-        ('default = "b"\n[clusters.a]\nurl = "x"', "none of the clusters"),
-        ("clusters = 1", "holds tables"),
-        ("[cluster.a]", "'cluster' is not known here"),
+        ('default = "b"\n[clusters.a]\nurl = "x"', "not one of its clusters"),
+        ("clusters = 1", "must contain tables"),
+        ("[cluster.a]", "'cluster' is unknown"),
         ("[[", "Cannot read"),
     ],
 )
-def test_a_file_of_clusters_that_makes_no_sense_is_told(
+def test_a_file_of_clusters_that_makes_no_sense_is_reported(
     penstock: Penstock, environ: dict[str, str], tmp_path: Path, text: str, said: str
 ) -> None:
     file = tmp_path / "c.toml"
@@ -394,13 +394,15 @@ def test_a_file_that_is_named_has_to_be_there(
 
 
 @pytest.mark.usefixtures("config")
-def test_a_cluster_that_is_not_described_is_told_with_those_that_are(penstock: Penstock) -> None:
+def test_a_cluster_that_is_not_described_is_reported_with_those_that_are(
+    penstock: Penstock,
+) -> None:
     result = penstock("status", "--cluster", "test")
     assert result.code == 2
-    assert "there: dev, prod" in result.err
+    assert "known: dev, prod" in result.err
 
 
-def test_a_url_that_is_none_does_not_show_its_password(penstock: Penstock) -> None:
+def test_an_invalid_url_does_not_show_its_password(penstock: Penstock) -> None:
     result = penstock("status", "--url", "ftp://me:hunter2@w1")
     assert result.code == 2
     assert "hunter2" not in result.err
@@ -430,8 +432,8 @@ def test_the_exit_codes_in_the_documentation_are_these() -> None:
 def test_every_command_is_in_the_documentation() -> None:
     page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
     prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
-    told = set(re.findall(r"[a-z]+", " ".join(re.findall(r"`([^`]+)`", prose))))
-    assert set(cli.commands) <= told
+    reported = set(re.findall(r"[a-z]+", " ".join(re.findall(r"`([^`]+)`", prose))))
+    assert set(cli.commands) <= reported
 
 
 @pytest.mark.parametrize(

@@ -61,5 +61,5 @@ def test_without_a_word_everything_there_is_to_explain_is_listed(penstock: Penst
 def test_what_is_not_known_is_said_with_what_may_be_meant(penstock: Penstock) -> None:
     done = penstock("explain", "task.max")
     assert done.code == 5
-    assert "There is nothing that is called 'task.max'." in done.err
+    assert "Nothing is called 'task.max'." in done.err
     assert "'tasks.max'" in done.err

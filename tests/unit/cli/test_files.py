@@ -63,7 +63,7 @@ def test_what_is_said_counts_before_what_is_written(
         ("c.json", b'{"name": "c",}', "is not JSON"),
         ("c.json", b"name=c", "is not JSON"),
         ("c", b'{"name"', "is not JSON"),
-        ("c.json", b"[]", "no JSON object"),
+        ("c.json", b"[]", "does not contain a JSON object"),
         ("c.json", b'{"name": "c", "x": NaN}', "NaN is not JSON"),
         ("c.json", b'{"name": "c", "x": [1]}', "The value of 'x'"),
         ("c.json", b'{"x": "1"}', "missing the mandatory 'name'"),
@@ -74,7 +74,7 @@ def test_what_is_said_counts_before_what_is_written(
         ("c.json", b'{"name": 1.5, "config": {"x": []}}', "The value of 'x'"),
     ],
 )
-def test_a_slip_of_the_pen_is_told(path: str, data: bytes, said: str) -> None:
+def test_a_misspelled_setting_is_reported(path: str, data: bytes, said: str) -> None:
     with pytest.raises(Unusable) as caught:
         connector_of(data, path)
     assert said in str(caught.value)

@@ -60,8 +60,8 @@ def test_all_lists_what_is_built_in_with_the_names_for_it(penstock: Penstock) ->
 def test_the_doctor_tells_what_is_experimental_and_why(penstock: Penstock) -> None:
     (line,) = [line for line in penstock("plugins", "doctor").lines if "CouchbaseSink" in line]
     assert line == (
-        "  note: com.couchbase.connect.kafka.CouchbaseSinkConnector is experimental. It was not "
-        "run against a Couchbase server."
+        "  note: com.couchbase.connect.kafka.CouchbaseSinkConnector is experimental. Not tested "
+        "against a Couchbase server."
     )
 
 
@@ -82,7 +82,7 @@ def test_the_doctor_tells_what_is_where_and_what_it_is_called(
     ]
     assert f"{folder / 'pd_plain.py'} (module)" in result.lines
     assert (
-        "not declared by an entry point, found by looking into modules: org.example.PlainConnector"
+        "not declared by an entry point, found by scanning modules: org.example.PlainConnector"
     ) in result.lines
     assert (
         "a running worker keeps the code it has loaded; restart it after a change" in result.lines
@@ -104,7 +104,7 @@ def test_what_is_broken_is_explained_and_the_code_is_1(
     assert result.lines[-1] == "broken: 1"
 
 
-def test_jars_a_missing_path_and_shared_names_are_told_and_do_no_harm(
+def test_jars_a_missing_path_and_shared_names_are_reported_and_do_no_harm(
     penstock: Penstock, folder: Path, worker_file: str
 ) -> None:
     gone = folder.parent / "gone"
@@ -123,8 +123,8 @@ def test_jars_a_missing_path_and_shared_names_are_told_and_do_no_harm(
         "places with jars that declare no plugins of Kafka Connect: 1",
         f"  warning: Could not get listing for plugin path: {gone} (No such file or "
         "directory). Ignoring",
-        "ambiguous: 2 plugins answer to 'Same', so it names none: com.acme.SameConnector, "
-        "org.example.SameConnector",
+        "ambiguous: 2 plugins are called 'Same', so the name cannot be used: "
+        "com.acme.SameConnector, org.example.SameConnector",
         f"not used: org.example.SameConnector 0.9 in {folder / 'pd_old.py'}, because of 1.0 in "
         f"{folder / 'pd_one.py'}",
     ):
@@ -166,7 +166,7 @@ def test_the_doctor_says_when_a_worker_would_not_start(
     result = penstock("plugins", "doctor", worker_file)
     assert result.code == Exit.DIFFERENT
     assert any(
-        line.startswith("a worker does not start: One or more plugins are not declared")
+        line.startswith("a worker would not start: One or more plugins are not declared")
         for line in result.lines
     )
 
@@ -179,7 +179,7 @@ def test_variables_count_as_for_a_worker(
     assert f"{folder / 'pd_fine.py'} (module)" in penstock("plugins", "doctor").lines
 
 
-def test_a_worker_file_that_is_not_there_is_exit_code_2(penstock: Penstock, tmp_path: Path) -> None:
+def test_a_missing_worker_file_is_exit_code_2(penstock: Penstock, tmp_path: Path) -> None:
     result = penstock("plugins", "doctor", str(tmp_path / "gone.properties"))
     assert result.code == Exit.USAGE
     assert "Cannot read the worker file" in result.err

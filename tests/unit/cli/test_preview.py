@@ -116,7 +116,7 @@ def test_transforms_are_applied_and_what_they_leave_out_is_not_shown(
     }
     result = penstock("preview", file, "--set", "predicates.other.pattern=lines")
     assert (result.code, result.out) == (0, "")
-    assert result.err == "'c' finds no records that the transforms do not leave out.\n"
+    assert result.err == "'c' finds no records that the transforms keep.\n"
 
 
 CASTS = {
@@ -139,7 +139,7 @@ def test_a_record_that_would_fail_the_task_ends_it_with_its_reason(
     assert "A record is skipped: TRANSFORMATION" in result.err
 
 
-def test_a_file_that_is_not_there_is_waited_for_only_if_that_is_wished(
+def test_a_missing_file_is_waited_for_only_if_that_is_wished(
     penstock: Penstock,
     lines: Write,
     tmp_path: Path,
@@ -237,13 +237,13 @@ def test_small_tables_are_shown_although_a_large_one_comes_before_them(
     ]
 
 
-def test_what_the_database_says_against_the_configuration_is_told(
+def test_what_the_database_says_against_the_configuration_is_reported(
     penstock: Penstock, tables: Write
 ) -> None:
     result = penstock("preview", tables(table__whitelist="order"))
     assert (result.code, result.out) == (3, "")
     assert "penstock: The configuration is invalid.\ntable.whitelist: Invalid " in result.err
-    assert result.err.endswith("; near it: orders\n")
+    assert result.err.endswith("; similar: orders\n")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_what_a_connector_aborts_is_not_shown(penstock: Penstock, made: Write) -
     assert len(Made.endings) == 8  # the last one is not shown
 
 
-def test_what_a_connector_breaks_with_is_told_as_what_fails_the_task(
+def test_what_a_connector_breaks_with_is_reported_as_what_fails_the_task(
     penstock: Penstock, made: Write
 ) -> None:
     result = penstock("preview", made(rows=-1))

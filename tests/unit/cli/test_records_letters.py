@@ -34,17 +34,17 @@ def test_a_record_without_such_headers_is_no_dead_letter() -> None:
 def test_people_read_where_it_failed_and_why() -> None:
     found = letter(headers())
     assert found is not None
-    told = found.lines()
-    assert told[:3] == [
+    reported = found.lines()
+    assert reported[:3] == [
         "record: orders-2@41",
         "connector: sink, task 3",
         "failed in: VALUE_CONVERTER, org.example.Converter",
     ]
-    assert told[3].startswith("because: ")
-    assert "Converting byte[] failed" in told[3]
-    assert "Expecting value: line 1" in " ".join(told[3:])  # the cause, on any line
-    assert "Traceback" not in "\n".join(told)
-    assert len(found.lines(trace=True)) > len(told)
+    assert reported[3].startswith("because: ")
+    assert "Converting byte[] failed" in reported[3]
+    assert "Expecting value: line 1" in " ".join(reported[3:])  # the cause, on any line
+    assert "Traceback" not in "\n".join(reported)
+    assert len(found.lines(trace=True)) > len(reported)
 
 
 def test_programs_read_the_same() -> None:

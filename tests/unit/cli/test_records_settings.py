@@ -131,10 +131,10 @@ def test_what_is_wrong_is_named(gathered: Gather, file: Path) -> None:
 def test_options_are_checked_before_anything_is_asked(penstock: Penstock) -> None:
     result = penstock("read", "t", "--from", "yesterday")
     assert result.code == 2
-    assert "--from 'yesterday' is not a place in a topic." in result.err
+    assert "--from 'yesterday' is not a position in a topic." in result.err
     result = penstock("write", "t", "--format", "json", "--key-separator", ":")
     assert result.code == 2
-    assert "--key-separator goes with --format line" in result.err
+    assert "--key-separator requires --format line" in result.err
     assert penstock("read", "t", "--connector", "nope").code in (5, 8)
 
 

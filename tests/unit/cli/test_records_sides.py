@@ -176,16 +176,16 @@ def test_a_line_of_text_means_what_the_converter_takes(side: Side, text: str, ce
 
 
 def test_a_line_that_is_no_json_is_refused_by_a_converter_of_json() -> None:
-    with pytest.raises(Unwritable, match="JsonConverter writes JSON, and 'plain' is none"):
+    with pytest.raises(Unwritable, match="JsonConverter writes JSON, and 'plain' is not JSON"):
         converted(JsonConverter).parsed("plain")
 
 
 @pytest.mark.parametrize(
     ("side", "line", "why"),
     [
-        (Guessed(), '{"value": 1, "value_schema": {"type": "int8"}}', "no converter is named"),
+        (Guessed(), '{"value": 1, "value_schema": {"type": "int8"}}', "only a converter can write"),
         (Guessed(), '{"value": "?", "value_encoding": "base64"}', "base64"),
-        (Guessed(), '{"value": "?", "value_encoding": "hex"}', "the encoding has to be 'base64'"),
+        (Guessed(), '{"value": "?", "value_encoding": "hex"}', "the encoding must be 'base64'"),
         (converted(LongConverter), '{"value": "seven"}', '"seven" does not fit its schema, INT64'),
         (converted(LongConverter), '{"value": 7.5}', "7.5 does not fit its schema, INT64"),
         (converted(JsonConverter), '{"value": 1, "value_schema": {"type": "int7"}}', "int7"),
@@ -208,11 +208,14 @@ def test_what_cannot_be_written_says_why(side: Side, line: str, why: str) -> Non
         ("plain", "it is not JSON"),
         ("[1]", "it is not a JSON object"),
         ("{}", "it has no 'value'"),
-        ('{"value": 1, "vlaue": 2}', "it has a member 'vlaue'"),
+        ('{"value": 1, "vlaue": 2}', "it has an unknown member 'vlaue'"),
         ('{"value": 1, "timestamp": "now"}', "its 'timestamp' is not a number"),
         ('{"value": 1, "headers": 7}', "its 'headers' are not a list"),
         ('{"value": 1, "headers": [{"value": 7}]}', "one of its headers has no 'name'"),
-        ('{"value": 1, "headers": [{"name": "a", "text": 7}]}', "its header 'a' has a member"),
+        (
+            '{"value": 1, "headers": [{"name": "a", "text": 7}]}',
+            "its header 'a' has an unknown member",
+        ),
     ],
 )
 def test_a_line_that_is_no_record_is_refused(line: str, why: str) -> None:

@@ -62,7 +62,7 @@ def test_arguments_reach_the_command_and_its_exit_code_comes_back(
 @pytest.mark.parametrize(
     "args", [[], ["--help"], ["w", "--help"], ["-daemon"], ["-h"], ["-x", "w"]]
 )
-def test_without_a_file_the_usage_is_told(home: Path, script: str, args: list[str]) -> None:
+def test_without_a_file_the_usage_is_reported(home: Path, script: str, args: list[str]) -> None:
     # kafka-connect.md §12.1: no argument or --help is exit code 1.
     done = run(home / "bin" / script, *args)
     assert (done.returncode, done.stdout) == (1, "")
@@ -95,7 +95,7 @@ def test_a_daemon_writes_to_a_log_and_the_script_returns(
     assert file.read_text() == f"{home}/.penstock distributed w\n"
 
 
-def test_a_variable_without_effect_is_told(home: Path) -> None:
+def test_a_variable_without_effect_is_reported(home: Path) -> None:
     done = run(home / "bin" / "connect-distributed", "w", KAFKA_HEAP_OPTS="-Xmx1g")
     assert done.returncode == 7
     assert "KAFKA_HEAP_OPTS has no effect here; the JVM of Spark" in done.stderr

@@ -141,7 +141,7 @@ class Worker:
             *(e.TaskStopped(stop.task, stop.run) for stop in only(e.StopTask, commands))
         )
 
-    def told(self) -> MemberMetadata:
+    def reported(self) -> MemberMetadata:
         [tell] = only(e.TellMetadata, self.take(e.MetadataWanted("r")))
         return tell.metadata
 

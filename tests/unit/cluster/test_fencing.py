@@ -216,7 +216,7 @@ def test_a_leader_that_stays_leader_keeps_its_claim() -> None:
     assert worker.state.may_write()
 
 
-def test_a_leader_that_was_away_claims_anew() -> None:
+def test_a_leader_that_was_away_claims_again() -> None:
     worker = leader()
     worker.take(e.CoordinatorLost())
     assert not worker.state.may_write()
@@ -534,7 +534,7 @@ def test_an_answer_during_a_round_of_the_group_counts_afterwards() -> None:
     assert len(only(e.StartTask, worker.join(leader="m2"))) == 1
 
 
-def test_a_task_that_waits_to_be_started_is_given_away_at_once() -> None:
+def test_a_task_that_waits_to_be_started_is_reassigned_at_once() -> None:
     worker = follower(ConnectorConfig("c", CONFIG), *ONE)
     [ask] = only(e.ForwardFence, worker.join(work(T0), leader="m2"))
     commands = worker.join(revoked=work(T0), leader="m2")
@@ -590,7 +590,7 @@ def test_a_task_of_an_older_set_may_not_begin() -> None:
     )
 
 
-def test_a_task_that_was_given_away_may_not_begin() -> None:
+def test_a_reassigned_task_may_not_start() -> None:
     worker, start = starting()
     text = "Cannot start source task c-0 as it has already been revoked from this worker"
     worker.join(revoked=work(T0), leader="m2")
@@ -603,7 +603,7 @@ def test_a_task_that_was_given_away_may_not_begin() -> None:
     assert checked(worker, start) == e.Refused(500, text)
 
 
-def test_what_may_not_begin_because_it_was_given_away_is_not_shown_as_failed() -> None:
+def test_a_task_that_may_not_start_because_it_was_reassigned_is_not_failed() -> None:
     worker, start = starting()
     worker.join(revoked=work(T0), leader="m2")
     commands = worker.take(e.TaskFailed(T0, start.run, "revoked"))

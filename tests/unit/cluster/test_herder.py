@@ -114,7 +114,7 @@ def test_a_worker_that_ends_joins_no_round_and_starts_nothing() -> None:
     worker.take(e.StopRequested())
     assert e.JoinGroup() not in worker.read(*task_set(3, "2"))
     assert only(e.StartTask, worker.join(work(T2))) == []
-    assert worker.told().running == work("c", T0, T2)
+    assert worker.reported().running == work("c", T0, T2)
 
 
 def test_a_settled_worker_sleeps_until_its_key_is_old() -> None:

@@ -137,7 +137,7 @@ def test_forwarding_is_tried_again_after_250_ms_and_longer_up_to_a_minute() -> N
     assert waits == [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
 
 
-def test_after_a_success_the_waits_begin_anew() -> None:
+def test_after_a_success_the_waits_begin_again() -> None:
     worker = running(1, leads=False)
     worker.take(e.TasksForwarded("c", "no"), e.TasksForwarded("c", "no"), e.TasksForwarded("c"))
     assert next_wakeup(worker.state) is None
@@ -153,7 +153,7 @@ def test_a_leader_whose_own_task_set_is_not_stored_asks_the_connector_again() ->
     assert len(only(e.StartConnector, worker.tick(250))) == 1
 
 
-def test_retries_end_when_the_connector_is_given_away() -> None:
+def test_retries_end_when_the_connector_is_reassigned() -> None:
     worker = running(1, leads=False)
     worker.take(e.TasksForwarded("c", "no"))
     worker.join(revoked=work("c"), leads=False)

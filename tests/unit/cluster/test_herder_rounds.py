@@ -88,11 +88,11 @@ def test_revoked_tasks_stop_are_reported_until_then_and_lead_to_another_round() 
     commands = worker.join(revoked=work(T1))
     assert [stop.task for stop in only(e.StopTask, commands)] == [T1]
     assert e.JoinGroup() not in commands
-    assert worker.told().running == work("c", T1, T0)  # revoked first
+    assert worker.reported().running == work("c", T1, T0)  # revoked first
     stopped = worker.stop_all(commands)
     assert e.JoinGroup() in stopped
     assert shown(stopped) == [("c-1", "UNASSIGNED")]
-    assert worker.told().running == work("c", T0)
+    assert worker.reported().running == work("c", T0)
 
 
 def test_a_revoked_connector_leads_to_another_round_at_once() -> None:
@@ -106,7 +106,7 @@ def test_what_was_never_held_is_given_back_by_another_round() -> None:
     # Balancing may revoke what the same round assigned; the leader waits for the rejoin.
     worker = leader(ConnectorConfig("c", CONFIG), *task_set(1))
     assert e.JoinGroup() in worker.join(revoked=work(T0))
-    assert worker.told().running == NO_WORK
+    assert worker.reported().running == NO_WORK
 
 
 def test_what_has_to_stop_is_told_so_before_anything_starts() -> None:
@@ -155,7 +155,7 @@ def test_a_worker_that_cannot_read_on_in_time_leaves_until_it_can() -> None:
     assert worker.take(e.ConfigEndReached(in_time=True)) == [e.JoinGroup()]
 
 
-def test_a_worker_that_cannot_read_on_for_long_gives_up_what_it_runs() -> None:
+def test_a_worker_that_cannot_read_the_config_topic_for_long_revokes_its_assignment() -> None:
     worker = running(1)
     worker.join(offset=9)
     worker.take(e.ConfigEndReached(in_time=False))
@@ -188,7 +188,7 @@ def test_a_worker_that_is_ahead_joins_again_and_starts_nothing() -> None:
     commands = worker.join(work(T0), offset=worker.state.cluster.offset - 1)
     assert only(e.StartTask, commands) == []
     assert e.JoinGroup() in commands
-    assert worker.told().running == work(T0)  # or it would be delayed as lost
+    assert worker.reported().running == work(T0)  # or it would be delayed as lost
 
 
 def test_a_worker_that_is_ahead_obeys_revocations_all_the_same() -> None:
@@ -202,7 +202,7 @@ def test_after_a_mismatch_everybody_reads_on_and_joins_again() -> None:
     commands = worker.join(leads=False, error=AssignmentError.CONFIG_MISMATCH)
     assert commands[-1] == e.ReadConfigToEnd(3_000)
     assert worker.take(e.ConfigEndReached(in_time=True)) == [e.JoinGroup()]
-    assert worker.told().running == work("c", T0)
+    assert worker.reported().running == work("c", T0)
 
 
 def test_what_an_earlier_round_offered_is_void_once_the_next_begins() -> None:

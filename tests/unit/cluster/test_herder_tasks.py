@@ -59,7 +59,7 @@ def test_a_task_waits_for_spark_and_says_why() -> None:
     assert len(only(e.StartTask, worker.take(e.SparkReady()))) == 1
 
 
-def test_a_task_that_waits_for_spark_can_be_given_away_at_once() -> None:
+def test_a_task_that_waits_for_spark_can_be_reassigned_at_once() -> None:
     worker = Worker(spark=False)
     worker.read(ANY_KEY, ConnectorConfig("c", CONFIG), *task_set(1))
     worker.take(e.LogsReady())

@@ -73,12 +73,12 @@ HUGE = str(2**63 - 1).encode()
 # Key, value, and words of the reason.
 HOSTILE_CONFIGS: list[tuple[bytes | None, bytes | None, str]] = [
     # foreign and invalid keys
-    (b"", b"{}", "no record has the key ''"),
-    (b"connectors-good", b'{"properties":{}}', "no record has the key 'connectors-good'"),
-    (b"Connector-good", b'{"properties":{}}', "no record has the key"),
-    (b"status-connector-good", b'{"state":"RUNNING"}', "no record has the key"),
-    (b'["good",{"file":"x"}]', b'{"position":1}', "no record has the key"),
-    (b"session-key\n", b"{}", "no record has the key"),
+    (b"", b"{}", "unknown key ''"),
+    (b"connectors-good", b'{"properties":{}}', "unknown key 'connectors-good'"),
+    (b"Connector-good", b'{"properties":{}}', "unknown key"),
+    (b"status-connector-good", b'{"state":"RUNNING"}', "unknown key"),
+    (b'["good",{"file":"x"}]', b'{"position":1}', "unknown key"),
+    (b"session-key\n", b"{}", "unknown key"),
     (None, b'{"properties":{}}', "no key"),
     (None, None, "no key"),
     (b"connector-\xff\xfe", b'{"properties":{}}', "not UTF-8"),
@@ -110,7 +110,7 @@ HOSTILE_CONFIGS: list[tuple[bytes | None, bytes | None, str]] = [
     (b"connector-good", b'{"properties":[["a","b"]]}', "no object called 'properties'"),
     (b"connector-good", b'{"properties":{"a":{"b":"c"}}}', "'a' is not a string"),
     (b"task-good-0", b'{"properties":{"a":7}}', "'a' is not a string"),
-    (b"target-state-good", b'{"state":"started"}', "no target state is called 'started'"),
+    (b"target-state-good", b'{"state":"started"}', "unknown target state 'started'"),
     (b"target-state-good", b'{"state":"PAUSED","state.v2":"DESTROYED"}', "'DESTROYED'"),
     (b"target-state-good", b"[1]", "list, not an object"),
     # session keys
@@ -136,11 +136,11 @@ NOT_JSON: list[bytes] = [
     DEEP,
 ]
 HOSTILE_STATUSES: list[tuple[bytes | None, bytes | None, str]] = [
-    (b"connector-good", b'{"properties":{}}', "no record has the key"),
-    (b"status-good", b"{}", "no record has the key"),
+    (b"connector-good", b'{"properties":{}}', "unknown key"),
+    (b"status-good", b"{}", "unknown key"),
     (None, b"{}", "no key"),
     (b"status-task-good-\xff", b"{}", "not UTF-8"),
-    (b"status-connector-", b"{}", "names no connector"),
+    (b"status-connector-", b"{}", "does not name a connector"),
     (b"status-connector-good", b'{"state":"GONE","worker_id":"w","generation":9}', "'GONE'"),
     (b"status-connector-good", b'{"state":null,"worker_id":"w","generation":9}', "None"),
     (b"status-connector-good", b'{"state":"RUNNING","generation":9}', "worker_id"),

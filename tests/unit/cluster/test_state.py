@@ -71,7 +71,7 @@ def test_a_target_state_written_before_the_config_is_kept() -> None:
     assert changes.targets == frozenset()
 
 
-def test_a_target_state_is_told_when_it_changed_and_the_connector_exists() -> None:
+def test_a_target_state_is_reported_when_it_changed_and_the_connector_exists() -> None:
     state, _ = read(CONFIG)
     state, changes = fold(state, 1, TargetState("c", Target.PAUSED))
     assert changes == Changes(targets=frozenset({"c"}))
@@ -206,7 +206,7 @@ def test_deleting_what_is_not_there_tells_nobody() -> None:
     assert state == ClusterState(offset=1)
 
 
-def test_a_connector_deleted_and_created_again_is_told_as_both() -> None:
+def test_a_connector_deleted_and_created_again_is_reported_as_both() -> None:
     state, _ = read(CONFIG)
     _, changes = fold_all(state, [(1, ConnectorConfig("c", None)), (2, CONFIG)])
     assert changes == Changes(added=frozenset({"c"}), removed=frozenset({"c"}))

@@ -276,7 +276,7 @@ def test_variables_are_those_of_the_start(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(ConfigInvalid, match="Invalid regex: Unclosed group"):
         providers("EnvVar", allowlist_pattern="(a")
 
@@ -498,7 +498,7 @@ def test_a_task_is_started_with_what_placeholders_stand_for_then(
 
 
 @pytest.mark.parametrize(("action", "held"), [(None, 900), ("restart", 900), ("none", None)])
-def test_what_holds_for_a_while_is_to_be_made_anew_unless_told_otherwise(
+def test_what_holds_for_a_while_is_to_be_made_again_unless_told_otherwise(
     action: str | None, held: int | None, plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Vault, "ttl_ms", 900)
@@ -508,7 +508,7 @@ def test_what_holds_for_a_while_is_to_be_made_anew_unless_told_otherwise(
     assert plans.held == [("login", held), (TaskId("login", 0), held)]
 
 
-def test_what_holds_for_ever_is_told_too(plans: Plans) -> None:
+def test_what_holds_for_ever_is_reported_too(plans: Plans) -> None:
     """This replaces the time of an older configuration."""
     plans.planner.planned("login", CONNECTOR)
     assert plans.held == [("login", None)]

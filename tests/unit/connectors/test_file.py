@@ -142,7 +142,7 @@ def test_a_line_may_come_in_many_pieces(file: Path) -> None:
     assert read_all(reader) == (["zö and more"], at(file, 14))
 
 
-def test_a_restart_goes_on_after_the_stored_position(file: Path) -> None:
+def test_a_restart_continues_after_the_stored_position(file: Path) -> None:
     file.write_text("one\ntwo\nthr")
     assert read_all(opened(file, at(file, 4))) == (["two"], at(file, 8))
     append(file, b"ee\n")
@@ -202,7 +202,7 @@ def test_a_long_line_without_an_end_is_neither_read_nor_searched_again(
     assert sum(bytes_read) == 500_003
 
 
-def test_a_file_that_is_not_there_is_waited_for(file: Path) -> None:
+def test_a_missing_file_is_waited_for(file: Path) -> None:
     reader, later = opened(file), opened(file, at(file, 3))
     assert read_all(reader) == ([], ())
     assert read_all(later) == ([], ())
@@ -451,8 +451,8 @@ def test_a_full_disk_leaves_nothing_half_written(
         with pytest.raises(PenstockError) as failed:
             writer.write(records(["a long line", "and another"]), {})
     assert str(failed.value) == (
-        f"Cannot append 24 bytes to '{file}' (setting 'file'): No space left on device. Nothing of "
-        "this batch was written; make room and restart the task."
+        f"Cannot append 24 bytes to '{file}' (setting 'file'): No space left on device. None of "
+        "this batch was written; free disk space and restart the task."
     )
     assert file.read_text() == "before\n"
     writer.write(records(["after"]), {})
@@ -474,9 +474,7 @@ def test_a_write_that_takes_several_calls_is_whole(
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StartupFailed) as refused:
         LineWriter(str(tmp_path))
-    assert str(refused.value) == (
-        f"Cannot write the file '{tmp_path}' that 'file' names: Is a directory."
-    )
+    assert str(refused.value) == f"Cannot write '{tmp_path}' (setting 'file'): Is a directory."
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -484,9 +482,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     reader = FileStreamSource().open(config, SourceContextStub())
     with pytest.raises(PenstockError) as refused:
         reader.poll(1 << 20, 10)
-    assert str(refused.value) == (
-        f"Cannot read the file '{tmp_path}' that 'file' names: Is a directory."
-    )
+    assert str(refused.value) == f"Cannot read '{tmp_path}' (setting 'file'): Is a directory."
 
 
 @pytest.mark.parametrize("kind", [FileStreamSource, FileStreamSink])

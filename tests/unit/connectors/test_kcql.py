@@ -37,15 +37,15 @@ def test_statements_keep_their_texts_and_quoted_semicolons() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("SELECT * FROM s", "needs INSERT INTO and a target before 'SELECT'"),
-        ("INSERT INTO t SELECT a() FROM s", "needs FROM before '('"),
-        ("INSERT INTO t SELECT a, FROM s", "needs FROM before 's'"),
-        ("INSERT INTO t SELECT * FROM s PK (a b", "It needs , before 'its end'"),
-        ("INSERT INTO t SELECT * FROM s LIMIT 5", "'LIMIT' is not known there, after FROM s"),
-        ("INSERT INTO t SELECT * FROM s PK `a", "cannot be read from '`a' on"),
+        ("SELECT * FROM s", "Expected INSERT INTO and a target before 'SELECT'"),
+        ("INSERT INTO t SELECT a() FROM s", "Expected FROM before '('"),
+        ("INSERT INTO t SELECT a, FROM s", "Expected FROM before 's'"),
+        ("INSERT INTO t SELECT * FROM s PK (a b", "Expected , before 'its end'"),
+        ("INSERT INTO t SELECT * FROM s LIMIT 5", "'LIMIT' is not supported after FROM s"),
+        ("INSERT INTO t SELECT * FROM s PK `a", "cannot be parsed from '`a' on"),
     ],
 )
 def test_other_statements_are_refused(text: str, problem: str) -> None:
-    with pytest.raises(KcqlInvalid) as told:
+    with pytest.raises(KcqlInvalid) as reported:
         parse(text, Dialect(("PK",)))
-    assert problem in str(told.value)
+    assert problem in str(reported.value)

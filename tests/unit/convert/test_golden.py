@@ -60,7 +60,7 @@ def question(case: Case) -> Case:
     return {name: each for name, each in case.items() if name not in ("gives", "throws")}
 
 
-def told(case: Case) -> Json:
+def reported(case: Case) -> Json:
     """What has to be equal in answers."""
     if "throws" in case:
         kind, *messages = case["throws"]
@@ -105,7 +105,7 @@ def plain(node: Json, *, ordered: bool) -> Json:
 
 def answered(case: Case, use: Use) -> tuple[Json, Json]:
     """Our answer and Kafka Connect's."""
-    return told({**question(case), **ours(question(case), use)}), told(case)
+    return reported({**question(case), **ours(question(case), use)}), reported(case)
 
 
 def known(case: Case) -> str | None:
@@ -154,5 +154,5 @@ def test_json_that_is_read_into_fields_is_what_kafka_connect_said() -> None:
         if fields is not None:
             taken += 1
             given = [schema_json(fields.schema), value_json(fields.schema, fields.values[0])]
-            assert told({**case, "gives": given}) == told(case)
+            assert reported({**case, "gives": given}) == reported(case)
     assert taken >= 10

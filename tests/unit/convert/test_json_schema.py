@@ -141,7 +141,7 @@ def test_a_null_default_of_an_optional_schema_is_none() -> None:
         ('{"type":"string","default":5}', "Invalid default value"),
     ],
 )
-def test_a_schema_that_is_none_says_why(text: str, message: str) -> None:
+def test_an_invalid_schema_says_why(text: str, message: str) -> None:
     with pytest.raises(DataError) as refused:
         read(text)
     assert str(refused.value) == message

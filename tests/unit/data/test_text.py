@@ -185,5 +185,5 @@ def test_what_is_behind_the_texts_is_in_their_bytes() -> None:
 
 @pytest.mark.parametrize("row", ["x\ud800y", {"a": "x\ud800y"}, ["x\ud800y"]])
 def test_half_a_surrogate_pair_is_a_question_mark(row: Value) -> None:
-    (told,) = texts_of(None)([row]).to_pylist()
-    assert "x?y" in told
+    (reported,) = texts_of(None)([row]).to_pylist()
+    assert "x?y" in reported

@@ -49,9 +49,9 @@ def test_clearing_leaves_the_sample_and_other_people_s_files(folder: Folder) -> 
 def test_chunks_are_the_file_up_to_a_size(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"0123456789")
-    told: list[int] = []
-    assert b"".join(chunks(file, 4, told.append)) == b"0123"
-    assert told == [4]
+    reported: list[int] = []
+    assert b"".join(chunks(file, 4, reported.append)) == b"0123"
+    assert reported == [4]
     assert b"".join(chunks(file)) == b"0123456789"
     assert b"".join(chunks(file, 100)) == b"0123456789"
 
@@ -82,9 +82,7 @@ def test_a_file_that_the_demo_would_remove_is_refused_but_its_sample_is_not(
     assert check_file(folder.sample, folder) == folder.sample
 
 
-@pytest.mark.parametrize(
-    ("data", "why"), [(b"", "empty"), (b"abc", "3 bytes without a line's end")]
-)
+@pytest.mark.parametrize(("data", "why"), [(b"", "empty"), (b"abc", "3 bytes without a line end")])
 def test_a_file_without_a_whole_line_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(BadFile, match=why):
         check_lines("f", digest([data]))

@@ -67,6 +67,6 @@ def test_a_broker_that_ended_by_itself_is_reported_with_its_last_words(tmp_path:
     broker._process = Process(command, tmp_path / "broker.out", name="Kafka")
     broker._process.start()
     broker._process.wait()
-    told = r"(?s)Kafka ended by itself \(exit code 0\); \d+ MB are free .*no space left"
-    with pytest.raises(StartupFailed, match=told):
+    reported = r"(?s)Kafka exited unexpectedly \(exit code 0\); \d+ MB are free .*no space left"
+    with pytest.raises(StartupFailed, match=reported):
         BrokerProcess(broker).check()

@@ -50,7 +50,7 @@ def test_a_last_line_without_an_end_is_mentioned() -> None:
 
 
 def test_a_lost_doubled_or_swapped_line_is_a_difference() -> None:
-    for got, word in [(b"b\nc\n", "lost"), (b"a\na\nb\nc\n", "twice"), (b"b\na\nc\n", "places")]:
+    for got, word in [(b"b\nc\n", "lost"), (b"a\na\nb\nc\n", "twice"), (b"b\na\nc\n", "swapped")]:
         differs = outcome(b"a\nb\nc\n", got)
         assert not differs.equal
         assert word in verdict(differs)

@@ -102,8 +102,14 @@ def test_the_type_is_the_schemas(row: Row) -> None:
 
 
 def test_every_type_is_in_the_table() -> None:
-    told = {row.connect.partition(",")[0].partition(" ")[0] for row in rows()}
-    assert told == {each.name for each in Type} | {"Decimal", "Date", "Time", "Timestamp", "null"}
+    reported = {row.connect.partition(",")[0].partition(" ")[0] for row in rows()}
+    assert reported == {each.name for each in Type} | {
+        "Decimal",
+        "Date",
+        "Time",
+        "Timestamp",
+        "null",
+    }
 
 
 def test_decimals_are_numbers_with_the_setting_that_it_names() -> None:

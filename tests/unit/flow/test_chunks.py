@@ -71,8 +71,8 @@ def test_what_values_begin_with_is_put_before_each() -> None:
 
 
 def test_headers_are_those_of_their_record() -> None:
-    told = orjson.dumps([{"key": 'ü"', "value": "AP8="}, {"key": "none"}])
-    read = chunks.chunk(frame([None] * 2, [b"v"] * 2, headers=[None, told]))
+    reported = orjson.dumps([{"key": 'ü"', "value": "AP8="}, {"key": "none"}])
+    read = chunks.chunk(frame([None] * 2, [b"v"] * 2, headers=[None, reported]))
     assert read.records.headers == [[], [Header('ü"', b"\x00\xff"), Header("none", None)]]
 
 

@@ -152,7 +152,7 @@ def test_a_stop_that_comes_again_may_only_shorten_the_grace() -> None:
     assert task.time_left() == 0
 
 
-def test_whatever_is_counted_is_told_once() -> None:
+def test_whatever_is_counted_is_reported_once() -> None:
     task = Work(HostStub())
     assert task.news() == []
     for name in ("records", "done", "failed", "retries", "lost"):

@@ -114,7 +114,7 @@ def test_each_gets_what_the_one_before_returned() -> None:
         ]
 
 
-def test_a_stage_that_fails_is_told_of() -> None:
+def test_a_failed_stage_is_reported() -> None:
     chain = made(Seeing)
     with pytest.raises(KeyError), chain.stage("put", 1, ()):
         raise KeyError("x")
@@ -130,9 +130,9 @@ def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
         assert chain.on_send(records) is records
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [
-        "interceptor Unmakable: it cannot be made: no",
+        "interceptor Unmakable: it cannot be created: no",
         "interceptor Failing: on_send failed: boom",
-        "interceptor Failing: on_send failed: boom (3 failures since the last such line)",
+        "interceptor Failing: on_send failed: boom (3 failures since the last such message)",
     ]
 
 
@@ -200,5 +200,5 @@ def test_a_sink_task_calls_its_interceptors() -> None:
     run.stop()
     assert run.target.batches == [["a", "b"]]
     assert watching.calls == [("convert", 2), ("put", 2), {AT: 3}, "close"]
-    (told,) = [each for each in run.host.sent if isinstance(each, Intercepted)]
-    assert told.figures == [Figure("calls", 3)]
+    (reported,) = [each for each in run.host.sent if isinstance(each, Intercepted)]
+    assert reported.figures == [Figure("calls", 3)]

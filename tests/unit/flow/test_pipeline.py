@@ -327,12 +327,12 @@ def fields(values: list[bytes | None], *transforms: TransformPlan, wanted: bool 
 
 def test_who_takes_fields_is_given_them_where_all_values_are_alike() -> None:
     alike: list[bytes | None] = [b'{"a":1}', b'{"a":2}']
-    told = Column.of([{"a": 1}, {"a": 2}], None)
+    reported = Column.of([{"a": 1}, {"a": 2}], None)
     assert isinstance(fields(alike), Fields)
-    assert fields(alike) == told
+    assert fields(alike) == reported
     for column in (fields(alike, wanted=False), fields([*alike, None])):
         assert not isinstance(column, Fields)
-        assert column.values[:2] == told.values
+        assert column.values[:2] == reported.values
 
 
 def test_one_that_fails_costs_the_others_no_more_than_the_short_cut() -> None:

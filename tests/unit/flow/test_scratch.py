@@ -106,7 +106,7 @@ def test_a_link_in_its_place_is_not_followed(place: Path) -> None:
     assert (elsewhere / "precious").exists()
 
 
-def test_no_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(scratch, "_held", None)
     monkeypatch.setattr(scratch, "_ROOM_MB", 1 << 50)

@@ -43,14 +43,14 @@ class HostStub:
 
     def __init__(self) -> None:
         self.sent: list[News] = []
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
         self.answer: Callable[..., None] | None = None
 
     def send(self, news: Sequence[News]) -> None:
         self.sent += news
 
     def tell_reader(self, command: Mapping[str, Any]) -> None:
-        self.told.append(dict(command))
+        self.reported.append(dict(command))
         if self.answer is not None and command["do"] == "commit":
             self.answer("committed", id=command["id"])
         if self.answer is not None and command["do"] == "close":
@@ -60,7 +60,7 @@ class HostStub:
         pass
 
     def commands(self, what: str) -> list[dict[str, Any]]:
-        return [command for command in self.told if command["do"] == what]
+        return [command for command in self.reported if command["do"] == what]
 
 
 class Target(SinkWriter):
@@ -230,7 +230,9 @@ def test_a_revocation_drops_what_waits_and_commits_what_is_written(
     assert run.task.positions == {}
 
 
-def test_a_revocation_does_not_wait_for_a_target_that_is_away(start: Callable[..., Run]) -> None:
+def test_a_revocation_does_not_wait_for_a_target_that_is_unreachable(
+    start: Callable[..., Run],
+) -> None:
     run = start()
     run.assign()
     run.target.away = True

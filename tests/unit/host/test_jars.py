@@ -64,14 +64,18 @@ def test_without_java_home_the_path_is_searched(
 
 def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(StartupFailed, match="No Java found: JAVA_HOME names no 'java' program"):
+    with pytest.raises(
+        StartupFailed, match="No Java found: JAVA_HOME does not lead to a 'java' program"
+    ):
         jars.java()
 
 
 def test_a_path_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StartupFailed, match=r"PATH names no 'java' program.*set JAVA_HOME"):
+    with pytest.raises(
+        StartupFailed, match=r"PATH does not lead to a 'java' program.*set JAVA_HOME"
+    ):
         jars.java()
 
 

@@ -132,12 +132,18 @@ def test_what_a_process_was_told_its_children_find_in_their_environment(
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"PENSTOCK_LOG_FORMAT": "xml"}, "PENSTOCK_LOG_FORMAT is 'xml'; it can be text or json."),
-        ({"PENSTOCK_LOG_LEVEL": "loud"}, "PENSTOCK_LOG_LEVEL asks for the level 'loud'"),
-        ({"CONNECT_LOG4J_ROOT_LOGLEVEL": "5"}, "CONNECT_LOG4J_ROOT_LOGLEVEL asks for the level"),
-        ({"CONNECT_LOG4J_LOGGERS": "a"}, "CONNECT_LOG4J_LOGGERS holds 'a'; it takes LOGGER=LEVEL"),
-        ({"CONNECT_LOG4J_LOGGERS": "=INFO"}, "CONNECT_LOG4J_LOGGERS holds '=INFO'"),
-        ({"CONNECT_LOG4J_LOGGERS": "a=b"}, "CONNECT_LOG4J_LOGGERS asks for the level 'b'"),
+        ({"PENSTOCK_LOG_FORMAT": "xml"}, "PENSTOCK_LOG_FORMAT is 'xml'; it must be text or json."),
+        ({"PENSTOCK_LOG_LEVEL": "loud"}, "PENSTOCK_LOG_LEVEL sets the unknown level 'loud'"),
+        (
+            {"CONNECT_LOG4J_ROOT_LOGLEVEL": "5"},
+            "CONNECT_LOG4J_ROOT_LOGLEVEL sets the unknown level",
+        ),
+        (
+            {"CONNECT_LOG4J_LOGGERS": "a"},
+            "CONNECT_LOG4J_LOGGERS contains 'a'; it must be LOGGER=LEVEL",
+        ),
+        ({"CONNECT_LOG4J_LOGGERS": "=INFO"}, "CONNECT_LOG4J_LOGGERS contains '=INFO'"),
+        ({"CONNECT_LOG4J_LOGGERS": "a=b"}, "CONNECT_LOG4J_LOGGERS sets the unknown level 'b'"),
     ],
 )
 def test_what_is_no_level_or_format_is_named(variables: dict[str, str], text: str) -> None:

@@ -33,7 +33,7 @@ def test_words_and_a_status_are_lines(listener: tuple[str, socket.socket]) -> No
     assert sock.recv(100) == b"READY=1\nSTATUS=running"
 
 
-def test_nobody_is_told_where_nobody_listens(tmp_path: Path) -> None:
+def test_nothing_is_sent_if_nobody_listens(tmp_path: Path) -> None:
     Manager().tell(notify.READY)
     Manager(str(tmp_path / "none")).tell(notify.READY)
 

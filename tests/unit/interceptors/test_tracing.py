@@ -143,7 +143,7 @@ def _titled(headers: dict[str, str]) -> dict[str, str]:
     return {name if name == "path" else name.title(): text for name, text in headers.items()}
 
 
-def test_a_receiver_that_is_away_costs_nothing_but_the_spans(
+def test_an_unreachable_receiver_costs_only_the_spans(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "_EXPORT_S", 0.2)

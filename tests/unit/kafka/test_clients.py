@@ -152,7 +152,7 @@ def test_what_cannot_be_translated_is_refused_by_its_name(
     assert words in str(refused.value)
 
 
-def test_a_number_that_is_none_is_refused_by_its_own_name() -> None:
+def test_nan_is_refused_by_its_own_name() -> None:
     for setting in ("linger.ms", "buffer.memory"):
         with pytest.raises(ConfigInvalid, match=f"Invalid value x for configuration {setting}: "):
             clients.producer({setting: "x"})

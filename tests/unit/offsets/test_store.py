@@ -132,7 +132,7 @@ def test_without_a_topic_of_its_own_a_connector_uses_the_workers() -> None:
     assert read(mine) == {"p": {"position": 5}}
 
 
-def test_the_own_topic_is_told_first_and_the_workers_as_well() -> None:
+def test_the_own_topic_is_written_first_and_then_the_workers() -> None:
     written: Written = []
     (workers, _), (own, _) = store("workers", written), store("own", written)
     lease(workers, own).store([at(5)])
@@ -197,7 +197,7 @@ def test_a_position_that_somebody_else_stored_meanwhile_is_not_taken_back(
     assert written[-1] == ("workers", keyed("a"), valued(9))
 
 
-def test_a_worker_that_did_not_stand_still_is_the_one_that_goes_on() -> None:
+def test_the_worker_that_was_not_frozen_continues() -> None:
     written: Written = []
     workers, log = store("workers", written)
     log.append(keyed("a"), valued(1))
@@ -209,7 +209,7 @@ def test_a_worker_that_did_not_stand_still_is_the_one_that_goes_on() -> None:
 
 
 @pytest.mark.parametrize("own_topic", [False, True])
-def test_a_task_that_stood_still_and_was_not_given_away_goes_on_where_it_was(
+def test_a_task_that_stood_still_and_was_not_given_away_continues_where_it_was(
     own_topic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: Written = []
@@ -271,7 +271,7 @@ def test_what_is_on_its_way_when_its_task_ends_is_given_up_and_only_that() -> No
     assert "Task c-0 has ended" in str(errors[0])
 
 
-def test_exactly_once_the_workers_topic_is_told_after_the_transaction() -> None:
+def test_exactly_once_the_workers_topic_is_written_after_the_transaction() -> None:
     written: Written = []
     (workers, _), (own, _) = store("workers", written), store("own", written)
     mine = lease(workers, own)
@@ -281,7 +281,7 @@ def test_exactly_once_the_workers_topic_is_told_after_the_transaction() -> None:
     assert written[1:] == [("workers", keyed("a"), valued(5))]
 
 
-def test_a_transaction_that_failed_is_not_told() -> None:
+def test_a_transaction_that_failed_is_not_reported() -> None:
     written: Written = []
     (workers, _), (own, _) = store("workers", written), store("own", written)
     mine = lease(workers, own)

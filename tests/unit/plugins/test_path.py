@@ -177,7 +177,7 @@ def test_a_project_that_declares_nothing_has_undeclared_plugins(tmp_path: Path, 
     assert not skipped(survey)
 
 
-def test_a_declaration_of_a_class_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_declaration_of_a_missing_class_is_reported(tmp_path: Path) -> None:
     entries = '[project.entry-points."penstock.plugins"]\none = "pp_one:Won"\n'
     write(tmp_path, {"pp_one.py": code("One"), "pyproject.toml": entries})
     survey = look(tmp_path)
@@ -208,9 +208,7 @@ def test_the_plugins_of_jars_are_known_by_what_they_declare(tmp_path: Path) -> N
     assert plugins_of_jars(tmp_path / "c.jar") == []
 
 
-def test_a_path_that_is_not_there_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_path_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     gone = tmp_path / "gone"
     with caplog.at_level(logging.WARNING):
         plugin_path.registry({"plugin.path": f" {gone} , {tmp_path}"})
@@ -308,15 +306,15 @@ def test_a_variant_without_a_plugin_of_its_own_is_none(tmp_path: Path) -> None:
     (place,) = [place for place in survey.places if place.found and place.kind == "module"]
     assert [each.cls.__name__ for each in place.found] == ["Fine"]
     assert not skipped(survey)
-    assert "its `plugin` is that of its base" in skipped(survey, Level.NOTE)[0].why
+    assert "its `plugin` is inherited from its base" in skipped(survey, Level.NOTE)[0].why
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("json", "'json' is the name of a module of Python's; call it something else"),
-        ("penstock", "'penstock' is the name of a module of penstock's; call it something else"),
-        ("orjson", "'orjson' is the name of another module as well, which counts first: "),
+        ("json", "'json' is the name of a module of Python; rename it"),
+        ("penstock", "'penstock' is the name of a module of penstock; rename it"),
+        ("orjson", "'orjson' is also the name of another module, which takes precedence: "),
     ],
 )
 def test_a_module_whose_name_is_taken_is_reported(tmp_path: Path, name: str, why: str) -> None:
@@ -341,7 +339,7 @@ def test_the_first_of_two_modules_of_one_name_counts_and_the_other_is_reported(
     survey = look(tmp_path / "a", tmp_path / "b")
     assert set(found(survey)) == {"org.example.FirstConnector"}
     (problem,) = skipped(survey)
-    assert f"counts first: {tmp_path / 'a' / 'pp_same.py'}" in problem.why
+    assert f"takes precedence: {tmp_path / 'a' / 'pp_same.py'}" in problem.why
 
 
 def test_a_broken_entry_point_is_reported_and_the_others_are_found(tmp_path: Path) -> None:
@@ -379,7 +377,7 @@ def test_a_wheel_with_compiled_parts_is_reported(
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", None], ids=["empty", "other", "zip"])
-def test_a_wheel_that_is_none_is_reported(tmp_path: Path, content: bytes | None) -> None:
+def test_an_invalid_wheel_is_reported(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "x-1.0-py3-none-any.whl"
     if content is None:
         wheel(path, {"x.py": ""})
@@ -420,12 +418,12 @@ def test_what_cannot_be_read_is_reported_and_its_neighbours_are_found(
     ]
 
 
-def test_sources_that_are_not_installed_are_told(tmp_path: Path) -> None:
+def test_sources_that_are_not_installed_are_reported(tmp_path: Path) -> None:
     write(tmp_path, {"acme/pyproject.toml": "", "acme/src/acme/__init__.py": ""})
     write(tmp_path, {"a.zip": ""})
-    told = {s.what: s.why for s in skipped(look(tmp_path), Level.WARNING)}
-    assert told == {
-        str(tmp_path / "acme"): "it holds the sources of a project",
+    reported = {s.what: s.why for s in skipped(look(tmp_path), Level.WARNING)}
+    assert reported == {
+        str(tmp_path / "acme"): "it contains the sources of a project",
         str(tmp_path / "a.zip"): "an archive, which is not unpacked",
     }
 

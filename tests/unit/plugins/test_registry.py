@@ -154,8 +154,8 @@ class Lines(Taps):
 
 def test_names_that_several_plugins_answer_to_are_ambiguous() -> None:
     found = Registry([Taps, OtherTaps, Drains, JsonConverter, StringConverter]).found
-    told = [(name, [each.cls for each in several]) for name, several in ambiguous(found)]
-    assert told == [
+    reported = [(name, [each.cls for each in several]) for name, several in ambiguous(found)]
+    assert reported == [
         ("TapSource", [Taps, OtherTaps]),
         ("TapSourceConnector", [Taps, OtherTaps]),
     ]

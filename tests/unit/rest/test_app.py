@@ -127,7 +127,7 @@ def test_who_goes_away_in_the_middle_is_not_answered(caplog: pytest.LogCaptureFi
         (b"/broken", 500, "it broke", True),
     ],
 )
-def test_errors_are_told_and_only_surprises_are_logged(
+def test_errors_are_reported_and_only_surprises_are_logged(
     target: bytes, code: int, text: str, logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent = ask("GET", target)

@@ -172,7 +172,7 @@ def test_where_nobody_signs_no_signature_is_asked_for() -> None:
     assert fence(FakeWorker(e.Done(), protocol="compatible"), {}) == Response(204)
 
 
-def test_a_refusal_is_told() -> None:
+def test_a_refusal_is_reported() -> None:
     refused = e.Refused(409, "a new set")
     with pytest.raises(HttpError, match="a new set") as error:
         fence(FakeWorker(refused), SIGNED)

@@ -189,7 +189,7 @@ INVALID: dict[str, tuple[Make, str]] = {
     ),
     "JKS": (
         lambda at: {"ssl.keystore.location": at["own.jks"]},
-        "location: only Java reads this store. Convert it with 'keytool -importkeystore "
+        "location: only Java can read this store. Convert it with 'keytool -importkeystore "
         "-srckeystore {folder}/own.jks -destkeystore own.p12 -deststoretype PKCS12', name the new "
         "file here and set listeners.https.ssl.keystore.type to PKCS12",
     ),
@@ -199,11 +199,11 @@ INVALID: dict[str, tuple[Make, str]] = {
             "ssl.client.auth": "required",
             "ssl.truststore.location": at["own.jks"],
         },
-        "configuration listeners.https.ssl.truststore.location: only Java reads this store.",
+        "configuration listeners.https.ssl.truststore.location: only Java can read this store.",
     ),
     "another type": (
         lambda at: {**key_store(at), "ssl.keystore.type": "BKS"},
-        "Invalid value BKS for configuration listeners.https.ssl.keystore.type: can be PEM or",
+        "Invalid value BKS for configuration listeners.https.ssl.keystore.type: must be PEM or",
     ),
     "PEM that is not said to be PEM": (
         lambda at: {"ssl.keystore.location": at["own.pem"]},
@@ -218,18 +218,18 @@ INVALID: dict[str, tuple[Make, str]] = {
             "ssl.keystore.location": at["own.p12"],
             "ssl.keystore.password": "wrong",
         },
-        "location: it does not open as PKCS12 with listeners.https.ssl.keystore.password",
+        "location: it cannot be opened as PKCS12 with listeners.https.ssl.keystore.password",
     ),
     "a trust store for a key store": (
         lambda at: {
             "ssl.keystore.location": at["trust.p12"],
             "ssl.keystore.password": PASSWORD,
         },
-        "location: there is no key with its certificate in it",
+        "location: it does not contain a key with its certificate",
     ),
     "certificates without a key": (
         lambda at: key_store(at, "trust.pem"),
-        "location: there is no private key in PEM in it",
+        "location: it does not contain a private key in PEM",
     ),
     "an encrypted key without its password": (
         lambda at: key_store(at, "locked.pem"),
@@ -241,7 +241,7 @@ INVALID: dict[str, tuple[Make, str]] = {
     ),
     "another certificate first": (
         lambda at: key_store(at, "swapped.pem"),
-        "location: the first certificate is not that of the key; put the key's own first",
+        "location: the first certificate is not that of the key; put that one first",
     ),
     "a broken certificate": (
         lambda at: key_store(at, "broken.pem"),
@@ -254,18 +254,18 @@ INVALID: dict[str, tuple[Make, str]] = {
     "an inline key alone": (
         lambda at: {"ssl.keystore.key": at.own.key_pem()},
         "Invalid value [hidden] for configuration listeners.https.ssl.keystore.key: "
-        "listeners.https.ssl.keystore.certificate.chain belongs to it and is not set",
+        "listeners.https.ssl.keystore.certificate.chain is required with it and is not set",
     ),
     "an inline chain alone": (
         lambda at: {"ssl.keystore.certificate.chain": at.own.chain_pem()},
-        "chain: listeners.https.ssl.keystore.key belongs to it and is not set",
+        "chain: listeners.https.ssl.keystore.key is required with it and is not set",
     ),
     "an inline key that is none": (
         lambda at: {
             "ssl.keystore.key": "secret text",
             "ssl.keystore.certificate.chain": at.own.chain_pem(),
         },
-        "[hidden] for configuration listeners.https.ssl.keystore.key: there is no private key",
+        "[hidden] for configuration listeners.https.ssl.keystore.key: it does not contain a",
     ),
     "inline and a file": (
         lambda at: {
@@ -273,7 +273,7 @@ INVALID: dict[str, tuple[Make, str]] = {
             "ssl.keystore.key": at.own.key_pem(),
             "ssl.keystore.certificate.chain": at.own.chain_pem(),
         },
-        "location: give either the file or listeners.https.ssl.keystore.key and listeners.https.",
+        "location: set either the file or listeners.https.ssl.keystore.key and listeners.https.",
     ),
     "inline as PKCS12": (
         lambda at: {
@@ -281,7 +281,7 @@ INVALID: dict[str, tuple[Make, str]] = {
             "ssl.keystore.key": at.own.key_pem(),
             "ssl.keystore.certificate.chain": at.own.chain_pem(),
         },
-        "type: has to be PEM beside listeners.https.ssl.keystore.key and listeners.https.",
+        "type: must be PEM with listeners.https.ssl.keystore.key and listeners.https.",
     ),
     "an empty trust store": (
         lambda at: {
@@ -289,7 +289,7 @@ INVALID: dict[str, tuple[Make, str]] = {
             "ssl.client.auth": "required",
             "ssl.truststore.certificates": "nobody",
         },
-        "[hidden] for configuration listeners.https.ssl.truststore.certificates: there is no cert",
+        "[hidden] for configuration listeners.https.ssl.truststore.certificates: it does not cont",
     ),
     "a client auth there is not": (
         lambda at: {**key_store(at), "ssl.client.auth": "maybe"},
@@ -303,17 +303,17 @@ INVALID: dict[str, tuple[Make, str]] = {
     ),
     "a protocol there is not": (
         lambda at: {**key_store(at), "ssl.protocol": "TLSv9"},
-        "Invalid value TLSv9 for configuration listeners.https.ssl.protocol: can be one of TLS, ",
+        "Invalid value TLSv9 for configuration listeners.https.ssl.protocol: must be one of TLS, ",
     ),
     "some suites of TLSv1.3": (
         lambda at: {**key_store(at), "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
-        "listeners.https.ssl.cipher.suites: of the suites of TLSv1.3 Python offers all (TLS_AES_128"
-        "_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256) or none: list all of "
-        "them, or leave TLSv1.3 out of listeners.https.ssl.enabled.protocols",
+        "listeners.https.ssl.cipher.suites: Python supports only all suites of TLSv1.3 together "
+        "(TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256): list all "
+        "of them, or remove TLSv1.3 from listeners.https.ssl.enabled.protocols",
     ),
     "no suite that is known": (
         lambda at: {**key_store(at), "ssl.cipher.suites": "TLS_FANCY,ECDHE-RSA-AES128-SHA"},
-        "listeners.https.ssl.cipher.suites: none of these can be used here",
+        "listeners.https.ssl.cipher.suites: none of these can be used with",
     ),
     "suites of a version that is off": (
         lambda at: {
@@ -321,7 +321,7 @@ INVALID: dict[str, tuple[Make, str]] = {
             "ssl.enabled.protocols": "TLSv1.3",
             "ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         },
-        "none of these can be used here with the versions in listeners.https.ssl.enabled.protocols",
+        "none of these can be used with the versions in listeners.https.ssl.enabled.protocols",
     ),
 }
 
@@ -338,7 +338,7 @@ def test_what_cannot_be_used_is_refused_by_its_name(stores: Folder, make: Make, 
 
 
 def test_a_check_of_names_there_is_not_is_refused() -> None:
-    with pytest.raises(ConfigInvalid, match=r"ssl\.endpoint\.identification\.algorithm: can be"):
+    with pytest.raises(ConfigInvalid, match=r"ssl\.endpoint\.identification\.algorithm: must be"):
         client_context(TlsSettings({"ssl.endpoint.identification.algorithm": "LDAPS"}))
 
 

@@ -101,16 +101,16 @@ class Told:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Told:
+def reported(caplog: pytest.LogCaptureFixture) -> Told:
     caplog.set_level(logging.INFO, "penstock.runtime.herder_log")
     made = Told(caplog)
     assert made.lines() == ["(Re-)joining group"]
     return made
 
 
-def test_a_rebalance_and_the_starts_that_follow_it(told: Told) -> None:
-    starts = [each for each in told.join(BOTH) if isinstance(each, e.StartTask)]
-    assert told.lines() == [
+def test_a_rebalance_and_the_starts_that_follow_it(reported: Told) -> None:
+    starts = [each for each in reported.join(BOTH) if isinstance(each, e.StartTask)]
+    assert reported.lines() == [
         "Rebalance started",
         "Joined group at generation 1 with protocol version 2 and got assignment: "
         "Assignment{error=0, leader='m1', leaderUrl='http://me:8083/', offset=5, "
@@ -122,82 +122,84 @@ def test_a_rebalance_and_the_starts_that_follow_it(told: Told) -> None:
         "Starting task c-1",
     ]
     for start in starts:
-        told.take(e.TaskStarted(start.task, start.run))
-    assert told.lines() == []  # the connector instance is still starting
-    run = told.state.running.connectors["c"].run
-    told.take(e.ConnectorPlanned("c", run, ({}, {})))
-    assert told.lines() == ["Finished starting connectors and tasks"]
+        reported.take(e.TaskStarted(start.task, start.run))
+    assert reported.lines() == []  # the connector instance is still starting
+    run = reported.state.running.connectors["c"].run
+    reported.take(e.ConnectorPlanned("c", run, ({}, {})))
+    assert reported.lines() == ["Finished starting connectors and tasks"]
 
 
-def test_revoked_tasks_stop_and_the_worker_rejoins(told: Told) -> None:
-    started = [each for each in told.join(BOTH) if isinstance(each, e.StartTask)]
+def test_revoked_tasks_stop_and_the_worker_rejoins(reported: Told) -> None:
+    started = [each for each in reported.join(BOTH) if isinstance(each, e.StartTask)]
     for start in started:
-        told.take(e.TaskStarted(start.task, start.run))
-    told.lines()
-    stops = told.join(revoked=Work((), (T1,)))
-    assert told.lines()[2:] == [
+        reported.take(e.TaskStarted(start.task, start.run))
+    reported.lines()
+    stops = reported.join(revoked=Work((), (T1,)))
+    assert reported.lines()[2:] == [
         "Starting connectors and tasks using config offset 5",
         "Stopping task c-1",
     ]
     [stop] = [each for each in stops if isinstance(each, e.StopTask)]
-    told.take(e.TaskStopped(stop.task, stop.run))
-    assert told.lines() == [
+    reported.take(e.TaskStopped(stop.task, stop.run))
+    assert reported.lines() == [
         "Finished stopping tasks in preparation for rebalance",
         "(Re-)joining group",
     ]
 
 
-def test_a_leader_names_the_member_that_left_and_what_it_ran(told: Told) -> None:
-    told.join()
-    told.assign(m1=NO_WORK, m2=BOTH)
-    told.join()
-    told.lines()
-    told.assign(m1=NO_WORK)
-    assert told.lines() == [
+def test_a_leader_names_the_member_that_left_and_what_it_ran(reported: Told) -> None:
+    reported.join()
+    reported.assign(m1=NO_WORK, m2=BOTH)
+    reported.join()
+    reported.lines()
+    reported.assign(m1=NO_WORK)
+    assert reported.lines() == [
         "Members that left the group: m2",
         "Found the following connectors and tasks missing from previous assignments: [c, c-1]",
         "Delayed rebalance in progress. Task reassignment is postponed. New computed rebalance "
         "delay: 300000",
     ]
-    told.join(delay_ms=300_000)
-    told.lines()
-    told.now += 300_000
-    told.take(e.Tick())
-    assert told.lines() == [
+    reported.join(delay_ms=300_000)
+    reported.lines()
+    reported.now += 300_000
+    reported.take(e.Tick())
+    assert reported.lines() == [
         "Requesting rebalance because scheduled rebalance timeout has been reached",
         "(Re-)joining group",
     ]
-    told.assign(m1=NO_WORK)
-    assert told.lines()[-1] == "Delayed rebalance expired. Reassigning lost tasks"
+    reported.assign(m1=NO_WORK)
+    assert reported.lines()[-1] == "Delayed rebalance expired. Reassigning lost tasks"
 
 
-def test_lost_work_is_assigned_at_once_where_there_is_no_delay(told: Told) -> None:
-    told.state = replace(told.state, settings=replace(told.state.settings, max_delay_ms=0))
-    told.join()
-    told.assign(m1=NO_WORK, m2=BOTH)
-    told.join()
-    told.lines()
-    told.assign(m1=NO_WORK)
-    assert told.lines()[-1] == (
+def test_lost_work_is_assigned_at_once_where_there_is_no_delay(reported: Told) -> None:
+    reported.state = replace(
+        reported.state, settings=replace(reported.state.settings, max_delay_ms=0)
+    )
+    reported.join()
+    reported.assign(m1=NO_WORK, m2=BOTH)
+    reported.join()
+    reported.lines()
+    reported.assign(m1=NO_WORK)
+    assert reported.lines()[-1] == (
         "Scheduled rebalance delays are disabled (scheduled.rebalance.max.delay.ms = 0); "
         "reassigning all lost connectors and tasks immediately"
     )
 
 
-def test_a_coordinator_that_cannot_be_reached(told: Told) -> None:
-    told.join(BOTH)
-    told.lines()
-    told.take(e.CoordinatorLost())
-    assert told.lines()[0] == (
+def test_a_coordinator_that_cannot_be_reached(reported: Told) -> None:
+    reported.join(BOTH)
+    reported.lines()
+    reported.take(e.CoordinatorLost())
+    assert reported.lines()[0] == (
         "Broker coordinator was unreachable. Revoking previous assignment connectorIds=[c], "
         "taskIds=[c-0, c-1] to avoid running tasks while not being a member of the group"
     )
 
 
-def test_what_the_config_topic_says(told: Told) -> None:
-    told.join()
-    told.lines()
-    told.read(
+def test_what_the_config_topic_says(reported: Told) -> None:
+    reported.join()
+    reported.lines()
+    reported.read(
         ConnectorConfig("d", {"name": "d"}),
         TargetState("c", Target.PAUSED),
         TaskConfig(T0, {"v": "2"}),
@@ -205,7 +207,7 @@ def test_what_the_config_topic_says(told: Told) -> None:
         RestartRequest("c", include_tasks=True, only_failed=False),
         ConnectorConfig("c", None),
     )
-    assert [line for line in told.lines() if "group" not in line] == [
+    assert [line for line in reported.lines() if "group" not in line] == [
         "Connector d config updated",
         "Setting connector c state to PAUSED",
         "Tasks [c-0] configs updated",
@@ -214,11 +216,11 @@ def test_what_the_config_topic_says(told: Told) -> None:
     ]
 
 
-def test_the_end_of_a_worker(told: Told) -> None:
-    told.join()
-    told.lines()
-    told.take(e.StopRequested())
-    assert told.lines() == ["Herder stopping", "Herder stopped"]
+def test_the_end_of_a_worker(reported: Told) -> None:
+    reported.join()
+    reported.lines()
+    reported.take(e.StopRequested())
+    assert reported.lines() == ["Herder stopping", "Herder stopped"]
 
 
 @pytest.mark.parametrize(
@@ -226,20 +228,20 @@ def test_the_end_of_a_worker(told: Told) -> None:
     [(State.RUNNING, True), (State.UNASSIGNED, False), (State.PAUSED, False), (None, False)],
 )
 def test_a_task_still_running_by_its_status_ended_uncleanly(
-    told: Told, state: State | None, unclean: bool
+    reported: Told, state: State | None, unclean: bool
 ) -> None:
     if state is not None:
         row = encode_status(TaskStatus(T0, Status(state, "other:8083", 1)))
-        told.take(e.StatusRead((row,)))
-    starts = {each.task: each for each in told.join(BOTH) if isinstance(each, e.StartTask)}
+        reported.take(e.StatusRead((row,)))
+    starts = {each.task: each for each in reported.join(BOTH) if isinstance(each, e.StartTask)}
     assert (starts[T0].unclean, starts[T1].unclean) == (unclean, False)
 
 
-def test_a_task_that_failed_may_have_left_its_consumer_behind(told: Told) -> None:
-    starts = {each.task: each for each in told.join(BOTH) if isinstance(each, e.StartTask)}
-    told.take(e.TaskStarted(T0, starts[T0].run))
-    told.take(e.TaskFailed(T0, starts[T0].run, "the slot was lost"))
-    again = told.read(RestartRequest("c", include_tasks=True, only_failed=True))
+def test_a_task_that_failed_may_have_left_its_consumer_behind(reported: Told) -> None:
+    starts = {each.task: each for each in reported.join(BOTH) if isinstance(each, e.StartTask)}
+    reported.take(e.TaskStarted(T0, starts[T0].run))
+    reported.take(e.TaskFailed(T0, starts[T0].run, "the slot was lost"))
+    again = reported.read(RestartRequest("c", include_tasks=True, only_failed=True))
     assert [(each.task, each.unclean) for each in again if isinstance(each, e.StartTask)] == [
         (T0, True)
     ]

@@ -214,7 +214,7 @@ def test_overrides_are_allowed_by_default_and_blamed_under_policy_none() -> None
         ),
     ],
 )
-def test_a_plugin_in_a_version_that_is_not_there_is_refused(
+def test_a_missing_version_of_a_plugin_is_refused(
     key: str, version: str, given: dict[str, str]
 ) -> None:
     for there in ("latest", "[0,1000)", "(,1000]"):
@@ -248,7 +248,7 @@ def test_every_converter_of_the_worker_that_is_not_there_is_named() -> None:
     assert value.startswith("Invalid value More for configuration value.converter: ")
 
 
-def test_a_version_of_the_workers_converter_that_is_not_there_is_refused() -> None:
+def test_a_missing_version_of_the_workers_converter_is_refused() -> None:
     with pytest.raises(ConfigInvalid, match=r"range \[9,9\], available versions: \[4\.2\.0, 4"):
         planner(key_converter_plugin_version="9")
 

@@ -240,7 +240,10 @@ STRING_OBJECT = "740001" + b"s".hex()
         ),
         (bytes.fromhex("aced000571000000" + "01"), "It is damaged"),
         (bytes.fromhex("aced000571007e0009"), "It ends in the middle, or is damaged."),
-        (bytes.fromhex("aced0005ff"), "It holds what no offset file does (type code 0xff)."),
+        (
+            bytes.fromhex("aced0005ff"),
+            "It contains something that no offset file does (type code 0xff).",
+        ),
     ],
 )
 def test_anything_else_is_refused(data: bytes, problem: str) -> None:

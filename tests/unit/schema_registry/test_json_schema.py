@@ -798,4 +798,4 @@ def test_numbers_that_are_not_finite_are_texts(scope: Scope) -> None:
 def test_schemas_that_json_schema_cannot_say_are_refused(scope: Scope) -> None:
     anything = Schema(Type.ARRAY)
     (error,) = errors_of_writing(scope(), Column.of([[1]], anything)).values()
-    assert error == "A JSON Schema cannot say that anything may be in an array or map"
+    assert error == "A JSON Schema cannot express an array or map of anything"

@@ -423,5 +423,5 @@ def test_a_latest_version_that_cannot_be_used_is_refused(scope: Scope, registry:
 
 
 def test_a_registry_that_answers_with_text_is_reported() -> None:
-    with pytest.raises(DataError, match=r"\.proto text cannot be read here"):
+    with pytest.raises(DataError, match=r"\.proto text is not supported"):
         from_base64('syntax = "proto3"; message M {}')

@@ -255,7 +255,7 @@ def test_single_values_are_wrapper_messages(schema: Schema, message: str, index:
         (s.map_of(s.STRING, s.STRING), "Unsupported root schema of type MAP"),
         (s.struct({"l": s.array(s.array(s.INT8))}), "Array cannot be nested: l"),
         (s.struct({"l": s.array(s.map_of(s.STRING, s.INT8))}), "Array cannot be nested: l"),
-        (s.struct({"l": Schema(Type.ARRAY)}), "Protobuf cannot say that anything may be in l"),
+        (s.struct({"l": Schema(Type.ARRAY)}), "Protobuf cannot express that anything may be in l"),
         (
             s.struct({"a": s.struct({"x": s.INT8}, name="A"), "b": s.struct({}, name="q.A")}),
             "Two different schemas named A",

@@ -71,7 +71,7 @@ def test_urls_are_checked(url: str, ok: bool) -> None:
 @pytest.mark.parametrize(
     ("props", "problem"),
     [
-        ({"schema.registry.ssl.truststore.location": "trust.jks"}, "Only Java reads JKS stores"),
+        ({"schema.registry.ssl.truststore.location": "trust.jks"}, "Only Java can read JKS stores"),
         (
             {
                 "schema.registry.ssl.keystore.location": "key.jks",
@@ -83,16 +83,16 @@ def test_urls_are_checked(url: str, ok: bool) -> None:
         ({"basic.auth.credentials.source": "SASL_INHERIT"}, "must be one of: URL, USER_INFO"),
         ({"basic.auth.credentials.source": "USER_INFO"}, "it must be user:password"),
         ({"bearer.auth.credentials.source": "OAUTHBEARER"}, "must be one of: STATIC_TOKEN"),
-        ({"bearer.auth.issuer.endpoint.url": "http://idp"}, "cannot be used here"),
+        ({"bearer.auth.issuer.endpoint.url": "http://idp"}, "is not supported"),
         ({"value.subject.name.strategy": "org.example.Mine"}, "must be one of"),
-        ({"context.name.strategy": "org.example.Mine"}, "cannot be used here"),
-        ({"rule.executors": "encrypt"}, "cannot be used here"),
+        ({"context.name.strategy": "org.example.Mine"}, "is not supported"),
+        ({"rule.executors": "encrypt"}, "is not supported"),
         (
             {
                 "value.schema.id.serializer": "io.confluent.kafka.serializers.schema.id."
                 "HeaderSchemaIdSerializer"
             },
-            "A schema id in headers cannot be used here",
+            "A schema id in headers is not supported",
         ),
         ({"proxy.host": "proxy"}, "proxy.host needs a port"),
     ],

@@ -203,7 +203,7 @@ def only_with_schemas(case: ShelfCase, numbers: range, *, schema: bool) -> Recor
     [
         flushed,
         lambda case: case.test_what_may_be_committed_is_not_needed_again(),
-        lambda case: case.test_partitions_may_go_and_come_back(case._open()),
+        lambda case: case.test_partitions_may_be_revoked_and_assigned_again(case._open()),
         lambda case: case.test_records_that_are_written_again(),
         lambda case: case.test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written(
             case._open()
@@ -227,9 +227,9 @@ def test_bad_records() -> None:
 
 
 def test_target_away() -> None:
-    case = sink(target_away=lambda self: nullcontext())
-    with pytest.raises(AssertionError, match="return None from `target_away`"):
-        case.test_a_target_that_is_away_gets_the_batch_when_it_is_back()
+    case = sink(unreachable_target=lambda self: nullcontext())
+    with pytest.raises(AssertionError, match="return None from `unreachable_target`"):
+        case.test_an_unreachable_target_gets_the_batch_once_it_is_reachable()
 
 
 @pytest.mark.parametrize(
@@ -247,15 +247,15 @@ def test_bad_configs(size: str, hint: str) -> None:
     [
         "test_every_record_is_read_once",
         "test_reading_it_again_reads_the_same",
-        "test_when_all_is_read_there_is_no_more_until_more_comes",
+        "test_polls_return_nothing_until_records_are_added",
         "test_offsets_can_be_stored_as_kafka_connect_stores_them",
-        "test_another_reader_goes_on_exactly_after_the_stored_offsets",
-        "test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more",
+        "test_the_next_reader_continues_exactly_after_the_stored_offsets",
+        "test_records_whose_offsets_were_not_stored_are_read_again",
         "test_all_tasks_together_read_everything",
-        "test_a_poll_is_about_as_large_as_was_asked_for",
-        "test_a_reader_that_is_told_what_is_stored_goes_on",
-        "test_closing_lets_go_of_everything",
-        "test_offsets_of_its_own_may_be_set_by_users",
+        "test_polls_respect_max_bytes",
+        "test_reading_continues_after_a_commit",
+        "test_closing_releases_files_and_threads",
+        "test_users_may_alter_offsets",
     ],
 )
 def test_wait_ms(check: str) -> None:
@@ -268,8 +268,8 @@ def test_wait_ms(check: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "test_another_reader_goes_on_exactly_after_the_stored_offsets",
-        "test_when_all_is_read_there_is_no_more_until_more_comes",
+        "test_the_next_reader_continues_exactly_after_the_stored_offsets",
+        "test_polls_return_nothing_until_records_are_added",
     ],
 )
 def test_exactly_once(name: str) -> None:

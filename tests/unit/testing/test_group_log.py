@@ -38,7 +38,7 @@ class Written:
         return [Stored(0, at, key, value) for at, (key, value) in enumerate(self._rows)]
 
 
-def test_rounds_and_commits_are_told_in_order() -> None:
+def test_rounds_and_commits_are_reported_in_order() -> None:
     gone = commit("g", "gone", 0, 1)[0]
     log = read_group_log(
         Written(  # type: ignore[arg-type]

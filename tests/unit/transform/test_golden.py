@@ -107,7 +107,7 @@ def made(case: Json) -> Transform | Predicate:
     return cls(cls.plugin.config.parse(case["config"]))
 
 
-def told(error: Exception) -> list[str]:
+def reported(error: Exception) -> list[str]:
     """Class and message, as the golden file has them."""
     assert isinstance(error, PenstockError)
     message = error.problems[0] if isinstance(error, ConfigInvalid) else str(error)
@@ -128,7 +128,7 @@ def ours(plugin: Transform | Predicate, records: Records) -> list[Any]:
         for row, origin in enumerate(result.origins):
             found[origin] = result.only([row])
     for row, error in failed.items():
-        found[row] = {"thrown": told(error)}
+        found[row] = {"thrown": reported(error)}
     return found
 
 
@@ -175,7 +175,7 @@ def differences(at: int) -> list[str]:
     try:
         plugin = made(case)
     except PenstockError as error:
-        found, theirs = told(error), case.get("refused")
+        found, theirs = reported(error), case.get("refused")
         if theirs == found or deviates(case, "", theirs):
             return []
         return [f"refused: {found}, not {theirs or case}"]

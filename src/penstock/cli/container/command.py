@@ -42,7 +42,7 @@ def container(action: str, file: Path | None, debug: bool) -> int:
     """Run a worker of a cluster in a container.
 
     run (the default) starts it with the settings in variables, and in FILE if there is one; health
-    asks it whether it is healthy; check says what is wrong with the settings and starts nothing.
+    checks whether it is healthy; check reports errors in the settings and starts nothing.
     """
     if action == "health":
         return _health(file)

@@ -61,7 +61,7 @@ def notes(mounts: Path = Path("/proc/mounts"), shm: Path = SHM) -> Iterator[str]
     if data and not os.access(data, os.W_OK):
         yield (
             f"{data} is not writable for user {os.getuid()}: connectors cannot write files there. "
-            f"Mount a volume that is: -v NAME:{data}, or set fsGroup in Kubernetes."
+            f"Mount a writable volume: -v NAME:{data}, or set fsGroup in Kubernetes."
         )
 
 

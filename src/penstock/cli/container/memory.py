@@ -90,7 +90,7 @@ def heap(requested: str | None, limit: int | None) -> str | None:
     requested_mb = None if requested is None else spark_memory_mb(requested)
     if requested_mb is not None and requested_mb < SMALLEST_MB:
         raise StartupFailed(
-            f"A heap of {requested_mb} MB is asked for ({_ASKED}), but Spark needs at least "
+            f"A heap of {requested_mb} MB is requested ({_ASKED}), but Spark needs at least "
             f"{SMALLEST_MB} MB."
         )
     if limit is None:
@@ -104,10 +104,10 @@ def heap(requested: str | None, limit: int | None) -> str | None:
         return f"{max(SMALLEST_MB, min(limit // _SHARE, LARGEST_MB))}m"
     if requested_mb is not None and requested_mb + BESIDES_MB > limit:
         fits = limit - BESIDES_MB
-        smaller = f", or ask for a heap of at most {fits} MB" if fits >= SMALLEST_MB else ""
+        smaller = f", or request a heap of at most {fits} MB" if fits >= SMALLEST_MB else ""
         raise StartupFailed(
-            f"A heap of {requested_mb} MB is asked for ({_ASKED}), but the "
-            f"container's memory limit is {limit} MB, and a worker needs {BESIDES_MB} MB "
-            f"besides. Raise the limit to {requested_mb + BESIDES_MB} MB{smaller}."
+            f"A heap of {requested_mb} MB is requested ({_ASKED}), but the container's memory "
+            f"limit is {limit} MB, and a worker needs {BESIDES_MB} MB besides. Raise the limit to "
+            f"{requested_mb + BESIDES_MB} MB{smaller}."
         )
     return requested

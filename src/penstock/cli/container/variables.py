@@ -72,9 +72,9 @@ _NO_SETTINGS: Final = re.compile(r"CONNECT_CUB_.*")
 _KAFKA: Final[Mapping[str, str]] = {
     "KAFKA_JMX_": "metrics are at GET /metrics",
     "JMXPORT": "metrics are at GET /metrics",
-    "KAFKA_OPTS": "options of Spark's JVM are spark.driver.extraJavaOptions in a worker file",
-    "KAFKA_JVM_PERFORMANCE_OPTS": "Spark's JVM has options of its own",
-    "KAFKA_LOG4J_OPTS": "levels are CONNECT_LOG4J_ROOT_LOGLEVEL and CONNECT_LOG4J_LOGGERS",
+    "KAFKA_OPTS": "set options of Spark's JVM in a worker file, with spark.driver.extraJavaOptions",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "Spark's JVM has its own options",
+    "KAFKA_LOG4J_OPTS": "set levels with CONNECT_LOG4J_ROOT_LOGLEVEL and CONNECT_LOG4J_LOGGERS",
 }
 
 
@@ -175,7 +175,7 @@ def _heap(environ: Mapping[str, str], settings: dict[str, str], notes: list[str]
         if option.startswith("-Xmx"):
             settings.setdefault(HEAP, f"{java_heap_mb(option, name)}m")
         elif not option.startswith("-Xms"):
-            notes.append(f"{name}: {option} has no effect; of its options only -Xmx has.")
+            notes.append(f"{name}: {option} has no effect; only -Xmx is used.")
 
 
 def _demand(settings: Mapping[str, str]) -> None:
@@ -227,4 +227,6 @@ def kafka_timeout_s(environ: Mapping[str, str]) -> float:
     try:
         return float(text)
     except ValueError:
-        raise StartupFailed(f"{KAFKA_TIMEOUT} is '{text}'; it takes seconds.") from None
+        raise StartupFailed(
+            f"{KAFKA_TIMEOUT} is '{text}'; it must be a number of seconds."
+        ) from None

@@ -147,7 +147,7 @@ def _show_source(
         reading = SourcePreview(as_shown(plan), shown)
         _guarded(plan, partial(reading.run, wait_for_more))
     if not shown.lines:
-        left_out = " that the transforms do not leave out" if shown.read else ""
+        left_out = " that the transforms keep" if shown.read else ""
         show.note(f"'{name}' finds no records{left_out}.")
 
 

@@ -48,9 +48,11 @@ def _options(command: F) -> F:
                 metavar="FILE",
                 help="Use the converters and the Kafka of this worker's settings.",
             ),
-            click.option("--key-converter", metavar="CLASS", help="A converter, as in settings."),
-            click.option("--value-converter", metavar="CLASS", help="The same for values."),
-            click.option("--header-converter", metavar="CLASS", help="The same for headers."),
+            click.option(
+                "--key-converter", metavar="CLASS", help="A converter for keys, as in settings."
+            ),
+            click.option("--value-converter", metavar="CLASS", help="A converter for values."),
+            click.option("--header-converter", metavar="CLASS", help="A converter for headers."),
             click.option(
                 "--set",
                 "pairs",
@@ -111,7 +113,7 @@ def read(
 ) -> int:
     """Show the records of a topic.
 
-    Ends at the topic's present end. Dead letters are shown with the reason that their headers hold.
+    Ends at the topic's present end. Dead letters are shown with the reason in their headers.
     Keys and values are converted as the options say; without a converter JSON is shown as JSON,
     text as text, other bytes with escapes, and a note on standard error says which.
 
@@ -156,7 +158,7 @@ def read(
     help="Each line is a value, what `read --format json` prints, or a value's bytes.",
 )
 @click.option("--key-separator", metavar="TEXT", help="What separates a key and its value.")
-@click.option("--partition", type=click.IntRange(min=0), help="By default the key decides.")
+@click.option("--partition", type=click.IntRange(min=0), help="By default chosen by the key.")
 @click.option("--create", is_flag=True, help="Create the topic if it does not exist.")
 @_options
 @common
@@ -174,12 +176,12 @@ def write(
 ) -> None:
     """Write the lines of FILE into a topic.
 
-    FILE is by default standard input. A line is a value, as the converter takes it: a text for the
-    StringConverter, else JSON; without a converter its bytes. `--format json` takes what
-    `read --format json` prints: key, value, headers and timestamp; the topic, the partition and the
-    offset in it do not count.
+    FILE is by default standard input. A line is a value, as the converter expects it: a string for
+    the StringConverter, otherwise JSON; without a converter, its bytes. `--format json` accepts
+    what `read --format json` prints: key, value, headers and timestamp; its topic, partition and
+    offset are ignored.
 
-    Stops at the first line that cannot be written; those before it are.
+    Stops at the first line that cannot be written; those before it are written.
     """
     from penstock.cli.records import reading
     from penstock.cli.records.writing import Lines, Writer
@@ -187,7 +189,7 @@ def write(
     form = JSON if session.json else form
     if key_separator == "" or (key_separator and form != LINE):
         raise Unusable(
-            "--key-separator goes with --format line, and is a string.",
+            "--key-separator requires --format line, and must not be empty.",
             "In JSON the key is a member of the line.",
         )
     settings = _gathered(session, "producer", choices)

@@ -123,7 +123,7 @@ def record_of(line: str) -> Written:
         document = parse_json(line)
     except (ValueError, RecursionError) as error:
         raise Unwritable(
-            f"it is not JSON: {error}", "--format line takes each line for a value."
+            f"it is not JSON: {error}", "--format line treats each line as a value."
         ) from error
     if not isinstance(document, dict):
         raise Unwritable(
@@ -133,8 +133,8 @@ def record_of(line: str) -> Written:
     unknown = sorted(set(document) - _KNOWN)
     if unknown:
         raise Unwritable(
-            f"it has a member '{unknown[0]}', which no record has",
-            f"Known are: {', '.join(sorted(_KNOWN))}.",
+            f"it has an unknown member '{unknown[0]}'",
+            f"Known: {', '.join(sorted(_KNOWN))}.",
         )
     if "value" not in document:
         raise Unwritable("it has no 'value'", 'A record without a value has "value": null.')
@@ -169,5 +169,5 @@ def _header_cells(headers: Any) -> HeaderCells:
             raise Unwritable("one of its headers has no 'name'", 'Write {"name": …, "value": …}.')
         unknown = sorted(set(header) - {"name", "value", *_PARTS})
         if unknown:
-            raise Unwritable(f"its header '{header['name']}' has a member '{unknown[0]}'")
+            raise Unwritable(f"its header '{header['name']}' has an unknown member '{unknown[0]}'")
     return [(header["name"], _cell(header, "value", "")) for header in headers]

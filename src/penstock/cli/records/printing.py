@@ -99,7 +99,8 @@ class Printer:
             advice = "To name one: --connector, --worker, --key-converter, --value-converter."
             if self._connector is not None:
                 advice = (
-                    f"'{self._connector}' has its worker's; which, its settings say: --worker FILE."
+                    f"'{self._connector}' uses its worker's converters: name the worker's "
+                    "settings with --worker FILE."
                 )
             show.note(f"Without a converter: {', '.join(guesses)}. {advice}")
 

@@ -83,7 +83,7 @@ def start_of(text: str, now_ms: int) -> Start:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise Unusable(
-            f"--from '{text}' is not a place in a topic.",
+            f"--from '{text}' is not a position in a topic.",
             "Write earliest, latest, an offset (42), a number of records before the end (-10), an "
             "age (30s, 15m, 2h, 1d), or a time (2026-01-31T12:00:00Z; without a zone it is UTC).",
         ) from error
@@ -104,8 +104,9 @@ def connect(settings: Settings) -> AdminClient:
         raise NoAnswer(
             f"No Kafka broker answers at {settings.bootstrap} ({settings.origin})."
             + (f" {last}" if last else ""),
-            "Where Kafka is: --bootstrap-server HOST:PORT, a worker's file (--worker FILE), or "
-            f"{VARIABLE}. How to connect, such as security.protocol: that file, or --set.",
+            "Set the address of Kafka with --bootstrap-server HOST:PORT, a worker's file "
+            f"(--worker FILE), or {VARIABLE}. Set how to connect, such as security.protocol, in "
+            "that file, or with --set.",
         ) from error
     return client
 
@@ -122,7 +123,7 @@ def partitions_of(client: AdminClient, topic: str, settings: Settings) -> list[i
         raise NotThere(
             f"There is no topic '{topic}' at {settings.bootstrap} ({settings.origin}){reason}."
             + listed,
-            "Another Kafka: --bootstrap-server, --worker FILE or " + VARIABLE + ".",
+            "To use another Kafka: --bootstrap-server, --worker FILE or " + VARIABLE + ".",
         )
     return sorted(metadata.partitions)
 

@@ -115,7 +115,7 @@ def settings_checked() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise Unusable(
-            f"The settings of the Kafka client are wrong: {error.args[0].str()}.",
+            f"The settings of the Kafka client are invalid: {error.args[0].str()}.",
             "They come from --set, the connector (consumer.override.*, producer.override.*) and "
             "the worker's settings.",
         ) from error
@@ -159,9 +159,9 @@ class _Local:
             raise Unusable(
                 f"'{key}' of the connector '{name}' refers to a secret ({settings[key]}) "
                 "that only its worker can look up.",
-                "--worker FILE names the worker's settings, with its config providers; or say "
-                f"--set {key.replace('consumer.override.', '').replace('producer.override.', '')}"
-                "=VALUE.",
+                "--worker FILE names the worker's settings, with its config providers; or use "
+                "--set "
+                f"{key.replace('consumer.override.', '').replace('producer.override.', '')}=VALUE.",
             )
         return {key: text for key, text in resolved.items() if text is not None}
 

@@ -199,8 +199,8 @@ class Converted:
             return Cell(parse_json(text))
         except ValueError as error:
             raise Unwritable(
-                f"{self.title} writes JSON, and '{_short(text)}' is none: {error}",
-                "StringConverter writes texts.",
+                f"{self.title} writes JSON, and '{_short(text)}' is not JSON: {error}",
+                "StringConverter writes strings.",
             ) from error
 
 
@@ -267,10 +267,10 @@ def _bytes_of(cell: Cell, row: int, failed: Failed) -> bytes | None:
     try:
         if cell.encoding is not None:
             if cell.encoding != BASE64 or not isinstance(cell.node, str):
-                raise DataError(f"the encoding has to be '{BASE64}', of a string")
+                raise DataError(f"the encoding must be '{BASE64}', of a string")
             return b64decode(cell.node, validate=True)
         if cell.schema is not None:
-            raise DataError("it has a schema, and no converter is named that writes it")
+            raise DataError("it has a schema, which only a converter can write")
         if cell.node is None:
             return None
         if isinstance(cell.node, str):

@@ -77,8 +77,8 @@ class Writer:
 
     def _refused(self, error: KafkaError) -> CommandError:
         return CommandError(
-            f"Kafka refuses a record for '{self._topic}': {error.str()}.",
-            f"{self.stored} records before it are written.",
+            f"Kafka refused a record for '{self._topic}': {error.str()}.",
+            f"{self.stored} records before it were written.",
         )
 
 
@@ -145,7 +145,7 @@ class Lines:
             if not separator:
                 raise Unwritable(
                     f"it has no key: '{self._separator}' is not in it",
-                    "--key-separator says what separates the key.",
+                    "--key-separator sets what separates the key.",
                 )
             key, text = self._key.parsed(before), after
         return Written(key, self._value.parsed(text))
@@ -174,7 +174,7 @@ class Lines:
 
 
 def _unusable(number: int, source: str, problem: Exception) -> Unusable:
-    before = f" The {number - 1} before it are written." if number > 1 else ""
+    before = f" The {number - 1} before it were written." if number > 1 else ""
     text = f"Line {number} of {source}: {problem}.{before}"
     return Unusable(text, getattr(problem, "advice", ""))
 

@@ -69,7 +69,7 @@ class _CassandraSink(SinkConnector):
 
 
 class CassandraSink(_CassandraSink):
-    """Writes records as rows into tables of Cassandra."""
+    """Writes records as rows to Cassandra tables."""
 
     plugin = Plugin(
         class_name="com.datastax.oss.kafka.sink.CassandraSinkConnector",
@@ -91,7 +91,7 @@ class CassandraSink(_CassandraSink):
 
 
 class LensesSink(_CassandraSink):
-    """Writes records as rows into tables of Cassandra, with KCQL."""
+    """Writes records as rows to Cassandra tables, mapped by KCQL."""
 
     plugin = Plugin(
         class_name="io.lenses.streamreactor.connect.cassandra.CassandraSinkConnector",
@@ -112,7 +112,7 @@ class LensesSink(_CassandraSink):
 
 
 class LensesJsonSink(_CassandraSink):
-    """Writes records as JSON into tables of Cassandra, with KCQL."""
+    """Writes records as JSON to Cassandra tables, mapped by KCQL."""
 
     plugin = Plugin(
         class_name="io.lenses.streamreactor.connect.cassandra.sink.CassandraSinkConnector",

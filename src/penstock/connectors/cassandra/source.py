@@ -25,7 +25,7 @@ from penstock.connectors.cassandra.validation.live import source_findings
 
 
 class CassandraSource(SourceConnector):
-    """Sends the rows of Cassandra's tables to topics: all of them, or those that are new."""
+    """Sends the rows of Cassandra tables to topics: all rows, or new ones."""
 
     plugin = Plugin(
         class_name="io.lenses.streamreactor.connect.cassandra.source.CassandraSourceConnector",

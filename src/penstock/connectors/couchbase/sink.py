@@ -14,7 +14,7 @@ from penstock.connectors.couchbase.validation import sink_findings
 
 
 class CouchbaseSink(SinkConnector):
-    """Writes records as documents into collections of Couchbase."""
+    """Writes records as documents to Couchbase collections."""
 
     plugin = Plugin(
         class_name="com.couchbase.connect.kafka.CouchbaseSinkConnector",
@@ -22,7 +22,7 @@ class CouchbaseSink(SinkConnector):
         config=COUCHBASE_SINK,
         task_class="com.couchbase.connect.kafka.CouchbaseSinkTask",
         extra=COUCHBASE,
-        experimental="It was not run against a Couchbase server.",
+        experimental="Not tested against a Couchbase server.",
     )
 
     def validate_live(self, config: Config) -> Iterable[Finding]:

@@ -26,7 +26,7 @@ _REPLAN_MS = 60_000
 
 
 class CouchbaseSource(SourceConnector):
-    """Sends documents of Couchbase that have changed to topics, by polling."""
+    """Polls Couchbase for changed documents and sends them to topics."""
 
     plugin = Plugin(
         class_name="com.couchbase.connect.kafka.CouchbaseSourceConnector",
@@ -34,7 +34,7 @@ class CouchbaseSource(SourceConnector):
         config=k.COUCHBASE_SOURCE,
         task_class="com.couchbase.connect.kafka.CouchbaseSourceTask",
         extra=COUCHBASE,
-        experimental="It was not run against a Couchbase server.",
+        experimental="Not tested against a Couchbase server.",
     )
 
     def validate_live(self, config: Config) -> Iterable[Finding]:

@@ -15,8 +15,8 @@ IS_OBJECT: Final = "couchbase.value.is.json.object"
 
 
 class DeserializeJson(Transform):
-    """Reads values that are bytes as JSON, so that further transforms can work on them. Nulls stay
-    as they are."""
+    """Parses values that are bytes as JSON, so that further transforms can process them. Leaves
+    nulls unchanged."""
 
     plugin = Plugin(class_name=f"{_PACKAGE}DeserializeJson", version=VERSION, config=ConfigDef())
 
@@ -42,7 +42,7 @@ class DeserializeJson(Transform):
 
 
 class DropIfNullValue(Transform):
-    """Leaves out records whose value is null."""
+    """Drops records whose value is null."""
 
     plugin = Plugin(class_name=f"{_PACKAGE}DropIfNullValue", version=VERSION, config=ConfigDef())
 

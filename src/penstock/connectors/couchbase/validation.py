@@ -50,11 +50,13 @@ def source_findings(config: Config) -> Iterable[Finding]:
             text = invalid(
                 sources.COLLECTIONS.name,
                 keyspace.qualified,
-                f"{plan.bucket} has no such collection",
+                f"{plan.bucket} does not contain this collection",
             )
             findings.append(Finding(sources.COLLECTIONS.name, text, offered))
     if not plan.collections and not any(is_read(plan, keyspace) for keyspace in existing):
-        text = invalid(sources.SCOPE.name, plan.scope, f"{plan.bucket} has no collections there")
+        text = invalid(
+            sources.SCOPE.name, plan.scope, f"{plan.bucket} has no collections to read there"
+        )
         findings.append(Finding(sources.SCOPE.name, text))
     return findings
 
@@ -84,10 +86,12 @@ def _connected(config: Config) -> tuple[list[Finding], Store | None]:
             store.close()
         cause = error.__cause__ if isinstance(error, PenstockError) else error
         if isinstance(cause, AuthenticationException):
-            text = f"The cluster refuses the user, or it may not use the bucket: {shown(cause)}"
+            text = f"The cluster rejects the user, or denies it the bucket: {shown(cause)}"
             return [Finding(USERNAME.name, text), Finding(PASSWORD_KEY.name, text)], None
         if isinstance(cause, BucketNotFoundException):
-            text = invalid(BUCKET.name, config[BUCKET], f"There is no such bucket: {shown(cause)}")
+            text = invalid(
+                BUCKET.name, config[BUCKET], f"The bucket does not exist: {shown(cause)}"
+            )
             return [Finding(BUCKET.name, text)], None
         if cause is None:
             raise

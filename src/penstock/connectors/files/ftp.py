@@ -59,7 +59,9 @@ class FtpSource(SourceConnector):
     def validate_live(self, config: Config) -> Iterable[Finding]:
         keys = self.keys
         if not config[keys.tail] and not config[keys.update]:
-            yield Finding(keys.tail.name, "Neither files to tail nor files to send as a whole.")
+            yield Finding(
+                keys.tail.name, "Neither files to tail nor files to send as a whole are set."
+            )
             return
         try:
             store = self._store(config, at_most_ms=_CHECK_MS)
@@ -86,7 +88,7 @@ class FtpSource(SourceConnector):
         moved_to = config[k.AFTER_FOLDER] if config[k.AFTER] == After.MOVE.value else ""
         for key, watch in k.watches_of(keys, config):
             if moved_to and watch.pattern.has(moved_to):
-                text = f"Files that are moved to {moved_to} would be read again: see {key.name}."
+                text = f"Files moved to {moved_to} would be read again: {key.name} matches them."
                 yield Finding(k.AFTER_FOLDER.name, text)
             try:
                 store.check_folder(watch.pattern.folder)

@@ -27,7 +27,7 @@ CLASS_3: Final = "io.confluent.connect.hdfs3.Hdfs3SinkConnector"
 
 
 class HdfsSink(FileSink):
-    """Writes records into files of HDFS, or of another file system that Hadoop knows."""
+    """Writes records into files of HDFS or another file system that Hadoop supports."""
 
     plugin = Plugin(
         class_name=CLASS,
@@ -55,10 +55,9 @@ class HdfsSink(FileSink):
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         raise ConfigInvalid(
             [
-                "The HDFS sink continues where the names of its files say, and not at "
-                "the offsets of "
-                f"its consumer group. Remove or move the files, and the folders of "
-                f"{keys.LOGS_DIR.name}, to have records written again."
+                "The HDFS sink continues after the offsets in the names of its files, not at "
+                "those of its consumer group. To write records again, remove or move the files, "
+                f"and the folders of {keys.LOGS_DIR.name}."
             ]
         )
 

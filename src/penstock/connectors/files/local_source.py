@@ -84,5 +84,5 @@ def _problem(folder: str, mode: int) -> str | None:
     if not os.path.isdir(folder):
         return "it is not a folder" if os.path.lexists(folder) else "there is no such folder"
     if not os.access(folder, mode):
-        return "this worker's user may not"
+        return "permission denied for this worker's user"
     return None

@@ -74,7 +74,7 @@ class _Reader:
         if not isinstance(annotations, dict):
             raise DataError(f"{ANNOTATIONS} of {label} must be an object: {annotations}")
         if unknown := sorted(set(annotations) - _KNOWN):
-            raise DataError(f"{ANNOTATIONS} of {label} are not understood: {unknown}")
+            raise DataError(f"{ANNOTATIONS} of {label} has unknown entries: {unknown}")
         make = self._typed(node, annotations, label)
         if "name" in node:
             self.named[node["name"]] = make
@@ -85,7 +85,7 @@ class _Reader:
     def _union(self, nodes: Sequence[Node], label: str) -> Make:
         branches = [branch for branch in nodes if branch != "null"]
         if len(branches) != 1:
-            raise DataError(f"{label} is a union of several types, which cannot be generated")
+            raise DataError(f"{label} is a union of several types, which is not supported")
         make = self.of(branches[0], label)
         if len(nodes) == 1:
             return make
@@ -136,7 +136,7 @@ class _Reader:
                     keys = _one_of(_options(annotations["keys"]["options"], label), label)
                 values = self.of(node["values"], f"the values of {label}")
                 return _map(keys, values, *_length(annotations, label))
-        raise DataError(f"{label} has the type '{kind}', which cannot be generated")
+        raise DataError(f"{label} has the type '{kind}', which is not supported")
 
     def _record(self, node: Node) -> Make:
         names = [field["name"] for field in node["fields"]]
@@ -199,13 +199,13 @@ def _options(options: Any, label: str) -> list[Any]:
                 error
             )
     if not isinstance(options, list) or not options:
-        raise DataError(f"The options of {label} are not a list with at least one item")
+        raise DataError(f"The options of {label} must be a non-empty list")
     return options
 
 
 def _one_of(options: list[Value], label: str) -> Make:
     if not options:
-        raise DataError(f"There is nothing to choose from for {label}")
+        raise DataError(f"There are no options for {label}")
     return lambda rng, first, count: [
         options[choice] for choice in rng.integers(len(options), size=count)
     ]
@@ -260,7 +260,7 @@ def _iterated(iteration: Mapping[str, Any], label: str) -> Make:
             start + begin + step * number for number in range(first, first + count)
         ]
     if restart == start or not step:
-        raise DataError(f"The iteration of {label} does not move")
+        raise DataError(f"The iteration of {label} never advances")
     span = restart - start
     return lambda rng, first, count: [
         start + (begin + step * number) % span for number in range(first, first + count)

@@ -54,7 +54,7 @@ class _Reader:
         return self._at >= len(self._pattern)
 
     def invalid(self, problem: str) -> DataError:
-        return DataError(f"Cannot make texts of the regex '{self._pattern}': {problem}")
+        return DataError(f"Cannot generate strings for the regex '{self._pattern}': {problem}")
 
     def alternatives(self) -> Texts:
         choices = [self._sequence()]
@@ -73,10 +73,10 @@ class _Reader:
         match char:
             case "(":
                 if self._accept("?") and not self._accept(":"):
-                    raise self.invalid("only (…) and (?:…) are understood")
+                    raise self.invalid("only (…) and (?:…) are supported")
                 inner = self.alternatives()
                 if not self._accept(")"):
-                    raise self.invalid("a ( without its )")
+                    raise self.invalid("an unmatched (")
                 return inner
             case "[":
                 return _chars(self._class())
@@ -101,7 +101,7 @@ class _Reader:
         if char in _ESCAPED:
             return _ESCAPED[char]
         if char.isalnum():
-            raise self.invalid(f"\\{char} is not understood")
+            raise self.invalid(f"\\{char} is not supported")
         return char
 
     def _class(self) -> str:
@@ -122,7 +122,7 @@ class _Reader:
         if excluded:
             chars = "".join(printable for printable in _PRINTABLE if printable not in chars)
         if not chars:
-            raise self.invalid("a class without characters")
+            raise self.invalid("an empty character class")
         return "".join(dict.fromkeys(chars))
 
     def _repeated(self, texts: Texts) -> Texts:
@@ -147,9 +147,9 @@ class _Reader:
             least = int(low)
             most = int(high) if high else least + (UNBOUNDED if comma else 0)
         except ValueError:
-            raise self.invalid(f"{{{text}}} is not a number of repetitions") from None
+            raise self.invalid(f"{{{text}}} is not a valid repetition") from None
         if not 0 <= least <= most:
-            raise self.invalid(f"{{{text}}} is not a number of repetitions")
+            raise self.invalid(f"{{{text}}} is not a valid repetition")
         return least, most
 
     def _peek(self, ahead: int = 0) -> str:
@@ -157,7 +157,7 @@ class _Reader:
 
     def _next(self) -> str:
         if self.at_end:
-            raise self.invalid("it ends too early")
+            raise self.invalid("unexpected end")
         self._at += 1
         return self._pattern[self._at - 1]
 

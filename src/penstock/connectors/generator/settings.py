@@ -42,15 +42,15 @@ INTERVAL: Final = Key(
     default=500,
     importance=HIGH,
     check=at_least(0),
-    doc="The longest time between two records of a task, in ms: it waits for a random part of it. "
-    "0: as fast as possible.",
+    doc="Maximum time between two records of a task, in ms: it waits for a random part of it. 0: "
+    "as fast as possible.",
 )
 ITERATIONS: Final = Key(
     "iterations",
     INT,
     default=-1,
     importance=HIGH,
-    doc="How many records each task sends; less than 1: without end.",
+    doc="How many records each task sends; less than 1: unlimited.",
 )
 SCHEMA: Final = Key(
     "schema.string", STRING, default="", importance=HIGH, doc="The Avro schema of values, as JSON."
@@ -67,7 +67,7 @@ KEY_FIELD: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The field whose value is the record's key; by default a quickstart's own.",
+    doc="The field to use as the record key. By default, that of the quickstart.",
 )
 
 
@@ -84,21 +84,22 @@ QUICKSTART: Final = Key(
     importance=HIGH,
     check=checking("the name of a quickstart", _quickstart_problem),
     recommender=Choices(tuple(sorted(QUICKSTARTS))),
-    doc="A schema that exists already.",
+    doc="A predefined schema.",
 )
 SEED: Final = Key(
     "random.seed",
     LONG,
     default=None,
     importance=LOW,
-    doc="Two connectors with the same seed send the same records; each task sends others.",
+    doc="The seed of the random values: connectors with the same seed send the same records. Each "
+    "task sends different records.",
 )
 TIMEOUT: Final = Key(
     "generate.timeout",
     LONG,
     default=None,
     importance=LOW,
-    doc="Accepted for compatibility: making a value takes no time worth limiting.",
+    doc="Ignored: generating a value takes too little time to need a limit.",
 )
 RATE: Final = Key(
     "penstock.records.per.second",
@@ -106,7 +107,7 @@ RATE: Final = Key(
     default=None,
     importance=MEDIUM,
     check=unless_none(at_least(0.001)),
-    doc="The rate of each task, in place of `max.interval`.",
+    doc="The rate of each task; replaces `max.interval`.",
 )
 ERROR_RATE: Final = Key(
     "penstock.error.rate",
@@ -114,8 +115,8 @@ ERROR_RATE: Final = Key(
     default=0.0,
     importance=LOW,
     check=between(0, 1),
-    doc="The share of records whose value is a string that does not fit the schema, to see what "
-    "becomes of them.",
+    doc="The fraction of records whose value is a string that does not match the schema, to test "
+    "error handling.",
 )
 AT_END: Final = Key(
     "penstock.at.end",
@@ -124,11 +125,10 @@ AT_END: Final = Key(
     importance=LOW,
     check=one_of("fail", "idle"),
     recommender=Choices(("fail", "idle")),
-    doc="What a task does that has sent its `iterations`: `fail`, as datagen does, or wait "
-    "(`idle`).",
+    doc="What a task does after its `iterations`: `fail`, like datagen, or wait (`idle`).",
 )
 TASK: Final = Key(
-    "task.id", INT, default=0, importance=LOW, doc="Of a task: its number. Not to be set."
+    "task.id", INT, default=0, importance=LOW, doc="The number of a task. Set by the connector."
 )
 
 _SOURCES: Final = (SCHEMA, FILE, QUICKSTART)
@@ -194,7 +194,7 @@ def design_of(config: Config) -> Design:
     except (DataError, ValueError, KeyError, TypeError) as error:
         raise SchemaUnusable(name, f"unable to use the schema: {error}") from error
     if schema is None or schema.type is not Type.STRUCT:
-        raise SchemaUnusable(name, "the schema is not that of a record")
+        raise SchemaUnusable(name, "the schema is not a record")
     key = config[KEY_FIELD] or (quickstart.key if quickstart else "")
     if key and key not in schema.field_names:
         raise SchemaUnusable(

@@ -87,7 +87,7 @@ class DatagenSource(SourceConnector):
         for source_offset in offsets:
             task = source_offset.partition.get(_TASK_ID)
             if isinstance(task, bool) or not isinstance(task, int):
-                raise PenstockError(f"Partition objects should contain a number as '{_TASK_ID}'")
+                raise PenstockError(f"Partition objects should contain an integer as '{_TASK_ID}'")
             if source_offset.offset is not None:
                 _State.of(source_offset.offset)
         return True
@@ -127,10 +127,12 @@ class _State:
         for name in (_GENERATION, _ITERATION, _SEED):
             number = offset.get(name)
             if isinstance(number, bool) or not isinstance(number, int):
-                raise PenstockError(f"The offset has {number!r} as '{name}', which is not a number")
+                raise PenstockError(
+                    f"The offset has {number!r} as '{name}', which is not an integer"
+                )
             numbers.append(number)
         if numbers[1] < 0:
-            raise PenstockError(f"The offset has {numbers[1]} as '{_ITERATION}'")
+            raise PenstockError(f"The offset has the negative value {numbers[1]} as '{_ITERATION}'")
         return cls(*numbers)
 
 

@@ -33,7 +33,7 @@ class Pointer:
             self._steps: tuple[str, ...] = ()
             return
         if not text.startswith("/"):
-            raise ValueError(f"a JSON pointer begins with '/': '{text}'")
+            raise ValueError(f"a JSON pointer must begin with '/': '{text}'")
         self._steps = tuple(
             step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/")
         )
@@ -58,7 +58,7 @@ class Pointer:
         node = self.find(document)
         if node is MISSING:
             start = orjson.dumps(document).decode()[:200]
-            raise DataError(f"there is nothing at '{self.text}' in {start}")
+            raise DataError(f"nothing found at '{self.text}' in {start}")
         return node
 
 

@@ -45,8 +45,8 @@ class CastormHttpSource(SourceConnector):
         for source_offset in offsets:
             if source_offset.partition:
                 raise BadRequest(
-                    f"The source partition is {{}}, and not {dict(source_offset.partition)}: "
-                    "this source has one offset"
+                    f"The source partition must be {{}}, not {dict(source_offset.partition)}: this "
+                    "source has one offset"
                 )
         return True
 

@@ -78,7 +78,7 @@ class WebSocketSource(_Live):
 
 
 class WebhookSource(_Live):
-    """Listens for requests, and answers them when their records are in Kafka."""
+    """Accepts HTTP requests, and responds once their records are stored in Kafka."""
 
     plugin = Plugin(
         class_name="io.penstock.http.WebhookSourceConnector",

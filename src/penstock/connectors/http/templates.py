@@ -127,10 +127,10 @@ def _getter(name: str, style: Style) -> Get:
     root, _, rest = name.partition(".")
     path = tuple(rest.split(".")) if rest else ()
     if not name or (not all(path) and rest):
-        raise ValueError(f"the placeholder '{name}' names nothing")
+        raise ValueError(f"the placeholder '{name}' is invalid")
     if root not in _ROOTS:
         if style is Style.BRACES:
-            raise ValueError(f"the placeholder '{name}' begins with none of {', '.join(_ROOTS)}")
+            raise ValueError(f"the placeholder '{name}' must begin with one of {', '.join(_ROOTS)}")
         path = tuple(name.split("."))
         return lambda row: _field(row.value, row.value_schema, path)
     if root in _BARE:

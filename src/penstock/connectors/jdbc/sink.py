@@ -17,7 +17,7 @@ from penstock.connectors.jdbc.write.writer import JdbcWriter
 
 
 class JdbcSink(SinkConnector):
-    """Writes records into tables of a relational database."""
+    """Writes records to tables of a relational database."""
 
     plugin = Plugin(
         class_name="io.confluent.connect.jdbc.JdbcSinkConnector",

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class JdbcSource(SourceConnector):
-    """Sends the rows of tables, or of a query, to topics, and continues as rows are added."""
+    """Sends the rows of tables, or of a query, to topics, and continues with new rows."""
 
     plugin = Plugin(
         class_name="io.confluent.connect.jdbc.JdbcSourceConnector",
@@ -57,7 +57,7 @@ class JdbcSource(SourceConnector):
             tables = selected(config, tables_of(config, reading))
         refuse_same_names(tables)
         if not tables:
-            log.warning("There is no table to read yet; the source checks again periodically")
+            log.warning("No tables to read yet; the source checks again periodically")
         parts = config[k.TABLE_PARTS]
         units = [Unit(table, part, parts) for table in tables for part in range(parts)]
         groups = _groups(units, min(max_tasks, len(units)))

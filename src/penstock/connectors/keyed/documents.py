@@ -38,7 +38,7 @@ from penstock.api.schema import (
 )
 
 Node = Callable[[Value], Any]
-"""Converts a value into one that the JSON library writes."""
+"""Converts a value to a type that the JSON library can write."""
 
 
 @lru_cache(maxsize=1_000)

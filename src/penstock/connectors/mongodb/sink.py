@@ -13,7 +13,7 @@ from penstock.connectors.mongodb.validation.sink import sink_findings
 
 
 class MongoSink(SinkConnector):
-    """Writes records as documents into collections of MongoDB."""
+    """Writes records as documents to MongoDB collections."""
 
     plugin = Plugin(
         class_name="com.mongodb.kafka.connect.MongoSinkConnector",

@@ -23,7 +23,7 @@ from penstock.connectors.mongodb.validation.source import source_findings
 
 
 class MongoSource(SourceConnector):
-    """Sends changes of MongoDB's collections, and optionally existing documents, to topics."""
+    """Sends changes of MongoDB collections, and optionally existing documents, to topics."""
 
     plugin = Plugin(
         class_name="com.mongodb.kafka.connect.MongoSourceConnector",

@@ -61,7 +61,7 @@ class _MqttSink(SinkConnector):
 
 
 class MqttSink(_MqttSink):
-    """Publishes records, under the name of Confluent's connector."""
+    """Publishes records to MQTT, under the name of Confluent's connector."""
 
     plugin = Plugin(
         class_name="io.confluent.connect.mqtt.MqttSinkConnector",
@@ -79,7 +79,7 @@ class MqttSink(_MqttSink):
 
 
 class LensesMqttSink(_MqttSink):
-    """Publishes records, as KCQL says, under the name of Lenses' connector."""
+    """Publishes records to MQTT as KCQL specifies, under the name of Lenses' connector."""
 
     plugin = Plugin(
         class_name="io.lenses.streamreactor.connect.mqtt.sink.MqttSinkConnector",
@@ -97,7 +97,7 @@ class LensesMqttSink(_MqttSink):
 
 
 class DatamountaineerMqttSink(LensesMqttSink):
-    """The same, under its older name."""
+    """The same as Lenses' connector, under its older name."""
 
     plugin = Plugin(
         class_name="com.datamountaineer.streamreactor.connect.mqtt.sink.MqttSinkConnector",

@@ -69,7 +69,7 @@ class _MqttSource(SourceConnector):
 
 
 class MqttSource(_MqttSource):
-    """Sends the messages of subscriptions to a topic, under the name of Confluent's connector."""
+    """Sends MQTT messages to a topic, under the name of Confluent's connector."""
 
     plugin = Plugin(
         class_name="io.confluent.connect.mqtt.MqttSourceConnector",
@@ -92,8 +92,7 @@ class MqttSource(_MqttSource):
 
 
 class LensesMqttSource(_MqttSource):
-    """Sends the messages of subscriptions to topics, as KCQL says, under the name of Lenses'
-    connector."""
+    """Sends MQTT messages to topics as KCQL specifies, under the name of Lenses' connector."""
 
     plugin = Plugin(
         class_name="io.lenses.streamreactor.connect.mqtt.source.MqttSourceConnector",
@@ -116,7 +115,7 @@ class LensesMqttSource(_MqttSource):
 
 
 class DatamountaineerMqttSource(LensesMqttSource):
-    """The same, under its older name."""
+    """The same as Lenses' connector, under its older name."""
 
     plugin = Plugin(
         class_name="com.datamountaineer.streamreactor.connect.mqtt.source.MqttSourceConnector",

@@ -86,8 +86,8 @@ class _RedisSink(SinkConnector):
 
 
 class RedisSink(_RedisSink):
-    """Writes records as strings, hashes, JSON documents, or entries of streams, lists, sets, sorted
-    sets and time series of Redis."""
+    """Writes records to Redis as strings, hashes, JSON documents, or entries of streams, lists,
+    sets, sorted sets and time series."""
 
     plugin = Plugin(
         class_name="com.redis.kafka.connect.RedisSinkConnector",
@@ -113,7 +113,7 @@ class RedisSink(_RedisSink):
 
 
 class JcustenborderRedisSink(_RedisSink):
-    """Writes records as strings of Redis, by their keys; records without a value delete."""
+    """Writes records to Redis as strings by key; a record without a value deletes its key."""
 
     plugin = Plugin(
         class_name="com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector",
@@ -131,8 +131,8 @@ class JcustenborderRedisSink(_RedisSink):
 
 
 class LensesRedisSink(_RedisSink):
-    """Writes records to Redis by KCQL statements: JSON by keys, sorted sets, places, streams,
-    messages of channels."""
+    """Writes records to Redis as KCQL statements specify: JSON by key, sorted sets, geo positions,
+    streams, channel messages."""
 
     plugin = Plugin(
         class_name="io.lenses.streamreactor.connect.redis.sink.RedisSinkConnector",
@@ -161,7 +161,7 @@ class LensesRedisSink(_RedisSink):
 
 
 class DatamountaineerRedisSink(LensesRedisSink):
-    """The same, under the name of Lenses' earlier connectors."""
+    """The same as Lenses' connector, under its older name."""
 
     plugin = Plugin(
         class_name="com.datamountaineer.streamreactor.connect.redis.sink.RedisSinkConnector",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RedisStreamSource(SourceConnector):
-    """Sends the entries of a stream to a topic, as consumers of a group."""
+    """Sends the entries of a stream to a topic, as a consumer group."""
 
     plugin = Plugin(
         class_name="com.redis.kafka.connect.RedisStreamSourceConnector",
@@ -56,7 +56,7 @@ class RedisStreamSource(SourceConnector):
                 source_offset.offset is not None and not isinstance(offset, str)
             ):
                 raise PenstockError(
-                    'The offset of a stream is {"offset": "<id of an entry>"}, of the partition {}'
+                    'The offset of a stream is {"offset": "<entry id>"}, the partition {}'
                 )
             move_group(access_of(config), _stream_plan(config), str(offset) if offset else None)
         return True

@@ -62,7 +62,7 @@ class _SearchSink(SinkConnector):
 
 
 class ElasticsearchSink(_SearchSink):
-    """Writes records as documents into indices and data streams of Elasticsearch."""
+    """Writes records as documents to Elasticsearch indices and data streams."""
 
     plugin = Plugin(
         class_name="io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
@@ -81,7 +81,7 @@ class ElasticsearchSink(_SearchSink):
 
 
 class OpenSearchSink(_SearchSink):
-    """Writes records as documents into indices and data streams of OpenSearch."""
+    """Writes records as documents to OpenSearch indices and data streams."""
 
     plugin = Plugin(
         class_name="io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector",
@@ -103,7 +103,7 @@ class OpenSearchSink(_SearchSink):
 
 
 class AivenElasticsearchSink(OpenSearchSink):
-    """Writes records as documents into indices of Elasticsearch, under the name of Aiven's older
+    """Writes records as documents to Elasticsearch indices, under the name of Aiven's older
     connector."""
 
     plugin = Plugin(

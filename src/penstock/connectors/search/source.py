@@ -77,7 +77,7 @@ class _SearchSource(SourceConnector):
 
 
 class ElasticsearchSource(_SearchSource):
-    """Sends the documents of Elasticsearch's indices to topics, and follows changes."""
+    """Sends the documents of Elasticsearch indices to topics, and follows changes."""
 
     plugin = Plugin(
         class_name="io.penstock.search.ElasticsearchSourceConnector",
@@ -91,7 +91,7 @@ class ElasticsearchSource(_SearchSource):
 
 
 class OpenSearchSource(_SearchSource):
-    """Sends the documents of OpenSearch's indices to topics, and follows changes."""
+    """Sends the documents of OpenSearch indices to topics, and follows changes."""
 
     plugin = Plugin(
         class_name="io.penstock.search.OpenSearchSourceConnector",

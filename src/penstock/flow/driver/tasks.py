@@ -140,7 +140,7 @@ class Tasks:
         placed = Placed(plan, begin)
         with self._lock:
             self._pool.prepare()
-            assert plan.task not in self._placed, f"task {plan.task} runs already"
+            assert plan.task not in self._placed, f"task {plan.task} is already running"
             self._placed[plan.task] = placed
         try:
             self._launch(placed)
@@ -166,7 +166,7 @@ class Tasks:
         try:
             return stopped.result(timeout_s + _MARGIN_S)
         except TimeoutError:
-            log.warning("slot %d does not answer; killing it", slot.number if slot else -1)
+            log.warning("slot %d does not respond; killing it", slot.number if slot else -1)
             if slot is not None:
                 slot.kill()
                 slot.lost(Trace("The slot did not answer.", retriable=True))

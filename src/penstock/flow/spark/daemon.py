@@ -37,8 +37,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"{error}. The Python of this executor, {sys.executable} (version "
-        f"{'.'.join(map(str, sys.version_info[:3]))}), lacks what penstock depends on; give "
-        "executors one that has it (spark.archives and spark.pyspark.python, see "
+        f"{'.'.join(map(str, sys.version_info[:3]))}), lacks the packages that penstock depends "
+        "on; give executors one that has them (spark.archives and spark.pyspark.python, see "
         "docs/spark-cluster.md).",
         name=error.name,
     ) from None

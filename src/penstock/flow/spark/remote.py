@@ -46,14 +46,14 @@ def refuse(settings: Mapping[str, str]) -> None:
     if settings.get("spark.speculation", "false").strip().lower() == "true":
         raise StartupFailed(
             "spark.speculation=true is refused: Spark would run a slow task's batch a second time "
-            "while the first still runs, and its records would be written twice. Leave "
-            "'spark.speculation' out or set it to 'false'."
+            "while the first still runs, and its records would be written twice. Remove "
+            "'spark.speculation' or set it to 'false'."
         )
     mode = settings.get("spark.submit.deployMode", "client").strip().lower()
     if mode != "client":
         raise StartupFailed(
             f"spark.submit.deployMode={mode} is refused: the worker itself is the Spark driver, "
-            "wherever it runs. Leave 'spark.submit.deployMode' out or set it to 'client'."
+            "wherever it runs. Remove 'spark.submit.deployMode' or set it to 'client'."
         )
 
 
@@ -71,15 +71,15 @@ def settings_for(
         effective.setdefault("spark.driver.host", _reach(master))
         if "spark.cores.max" not in settings:
             log.info(
-                "spark.cores.max is not set: this worker takes every core the Spark cluster has, "
-                "and leaves none to other workers"
+                "spark.cores.max is not set: this worker uses every core of the Spark cluster, "
+                "and leaves none for other workers"
             )
     folder.mkdir(parents=True, exist_ok=True)
     shipment = shipping.pack(folder, roots=roots)
     if shipment.left_out:
         log.info(
             "not sent to executors because of compiled parts, so their Python (spark.archives, "
-            "spark.pyspark.python) has to have it: %s",
+            "spark.pyspark.python) must have it: %s",
             ", ".join(shipment.left_out),
         )
     for name in _LISTS:
@@ -101,8 +101,8 @@ def _reach(master: str) -> str:
         match = re.fullmatch(r"(.+):(\d+)", text.strip())
         if match is None:
             raise StartupFailed(
-                f"spark.master={master} is not an address of a Spark standalone master; it is "
-                "written spark://host:port, or spark://host1:port1,host2:port2."
+                f"spark.master={master} is not an address of a Spark standalone master; its "
+                "format is spark://host:port, or spark://host1:port1,host2:port2."
             )
         places.append((match[1].strip("[]"), int(match[2])))
     deadline = time.monotonic() + _MASTER_WAIT_S

@@ -114,6 +114,6 @@ def _sweep(place: Path) -> None:
                 continue
             lock = _lock(folder)
             if lock is not None:
-                log.info("removing %s, which a killed worker has left", folder)
+                log.info("removing %s, which was left by a killed worker", folder)
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)

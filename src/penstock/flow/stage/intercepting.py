@@ -45,7 +45,7 @@ class Interceptors:
             try:
                 self._all.append(plan.kind(plan.config, task))
             except Exception as error:
-                self._tell(plan.kind.__name__, "it cannot be made", error)
+                self._tell(plan.kind.__name__, "it cannot be created", error)
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -160,7 +160,7 @@ class Interceptors:
             return
         self._silent[interceptor] = now + _LOG_EVERY_S, 1
         name = interceptor if isinstance(interceptor, str) else type(interceptor).__name__
-        more = f" ({silent} failures since the last such line)" if silent > 1 else ""
+        more = f" ({silent} failures since the last such message)" if silent > 1 else ""
         log.warning("interceptor %s: %s: %s%s", name, problem, error, more, exc_info=error)
 
 

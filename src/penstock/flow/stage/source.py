@@ -351,7 +351,7 @@ class SourceTask(Producing):
             answered = self.turn.wait_for(lambda: self.cut_off or self._is_answered(ticket), _END_S)
         if not answered:
             raise Unavailable(
-                f"Source offsets were not forgotten in the worker's offsets topic within {_END_S} s"
+                f"Source offsets were not removed from the worker's offsets topic within {_END_S} s"
             )
         self._take_answers()
 

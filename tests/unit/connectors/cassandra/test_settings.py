@@ -121,3 +121,23 @@ def test_kcql_of_the_source_is_tables() -> None:
     assert first.columns == (("x", "x"), ("y", "z"))
     assert (second.mode, second.columns, second.ignored) == (Mode.BULK, (), ("v",))
     assert plan.initial_ms == -2_208_988_800_000
+
+
+@pytest.mark.parametrize(
+    ("sink", "given", "setting"),
+    [
+        (CassandraSink, {"topic.t.k.t.mapping": "id=key"}, "auth.provider"),
+        (
+            LensesSink,
+            {"connect.cassandra.kcql": "INSERT INTO k.t SELECT _key AS k FROM t"},
+            "connect.cassandra.auth.provider",
+        ),
+    ],
+)
+def test_kerberos_without_its_packages_is_reported_at_its_setting(
+    sink: type[CassandraSink | LensesSink], given: dict[str, str], setting: str
+) -> None:
+    config = sink.plugin.config.parse({"name": "s", "topics": "t", **given, setting: "GSSAPI"})
+    [finding] = sink().validate_live(config)
+    assert finding.setting == setting
+    assert str(finding.error).startswith(f"{setting}=GSSAPI needs packages")

@@ -38,7 +38,7 @@ ORDERS = Keyspace("shop", "sales", "orders")
 PLACE = ("shop", "sales", "orders")
 
 
-def test_a_cluster_that_does_not_answer_is_away() -> None:
+def test_a_cluster_that_does_not_answer_is_unreachable() -> None:
     access = Access((f"127.0.0.1:{free_port()}",), "u", Secret("p"))
     with pytest.raises(errors.CouchbaseUnavailable, match=r"Cannot connect to couchbase://"):
         connect(access, 1_000)

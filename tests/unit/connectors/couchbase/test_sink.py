@@ -78,7 +78,7 @@ class TestConformance(SinkConformance):
             "Invalid durability config",
         ),
         ({"couchbase.sink.handler": HANDLERS + "AnalyticsSinkHandler"}, "not supported"),
-        ({"couchbase.sink.handler": "org.example.Mine"}, "do not run here"),
+        ({"couchbase.sink.handler": "org.example.Mine"}, "JVM classes"),
         ({"couchbase.document.mode": "SUBDOCUMENT"}, "couchbase.subdocument.path"),
         (
             {"couchbase.document.mode": "N1QL", "couchbase.n1ql.operation": "UPDATE_WHERE"},
@@ -104,7 +104,7 @@ class TestConformance(SinkConformance):
         )
         return records_of(["x"], keys=["bad"])
 
-    def target_away(self) -> AbstractContextManager[object]:
+    def unreachable_target(self) -> AbstractContextManager[object]:
         @contextmanager
         def away() -> Iterator[None]:
             self.server.away = True
@@ -364,12 +364,12 @@ def test_ids_are_tagged_for_redaction(server: Server, redaction: str, shown: str
 
 
 def test_a_preview_tells_what_would_be_written() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     config = CouchbaseSink.plugin.config.parse(settings())
-    writer = CouchbaseSink().open_preview(config, SinkContextStub(), told.append)
+    writer = CouchbaseSink().open_preview(config, SinkContextStub(), reported.append)
     writer.write(records_of([{"a": 1}, None], keys=["x", "y"]), {})
     writer.close()
-    assert sorted(told) == [
+    assert sorted(reported) == [
         "remove shop._default._default y",
         'upsert shop._default._default x {"a":1}',
     ]

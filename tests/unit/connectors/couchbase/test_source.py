@@ -70,7 +70,7 @@ class _Conformance(SourceConformance):
         ({"couchbase.bucket": None}, "couchbase.bucket"),
         ({"couchbase.source.handler": None}, "couchbase.source.handler"),
         ({"couchbase.source.handler": HANDLERS + "SchemaRegistrySourceHandler"}, "not supported"),
-        ({"couchbase.event.filter": "org.example.Mine"}, "do not run here"),
+        ({"couchbase.event.filter": "org.example.Mine"}, "JVM classes"),
         ({"couchbase.jsonpath.filter": "$.a"}, "couchbase.jsonpath.filter"),
         ({"couchbase.headers": "seqno"}, "couchbase.headers"),
         ({"couchbase.stream.from": "SOME"}, "couchbase.stream.from"),
@@ -262,13 +262,13 @@ def test_a_task_begins_where_it_is_told(
     assert found == keys
 
 
-def test_offsets_of_the_change_protocol_are_told_of(
+def test_offsets_of_the_change_protocol_are_reported(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.put(PLACE, "a", {})
     dcp = SourceOffset({"bucket": "shop", "partition": "12"}, {"bySeqno": 7, "vbuuid": 1})
     assert polled(settings(), dcp).records.keys.values == ["a"]
-    assert "cannot be used here" in caplog.text
+    assert "cannot be used" in caplog.text
 
 
 def test_offsets_of_another_field_are_not_used(server: Server) -> None:
@@ -304,7 +304,7 @@ def test_pages_are_asked_for_by_position() -> None:
     )
 
 
-def test_a_cluster_that_is_away_is_asked_again(server: Server) -> None:
+def test_a_cluster_that_is_unreachable_is_asked_again(server: Server) -> None:
     server.put(PLACE, "a", {})
     reader = reading(settings())
     server.away = True
@@ -380,7 +380,7 @@ def test_a_collection_that_does_not_exist_is_found(server: Server) -> None:
     assert list(CouchbaseSource().validate_live(valid)) == []
 
 
-def test_a_cluster_that_is_away_is_a_finding(server: Server) -> None:
+def test_a_cluster_that_is_unreachable_is_a_finding(server: Server) -> None:
     server.away = True
     config = CouchbaseSource.plugin.config.parse(settings())
     (finding,) = CouchbaseSource().validate_live(config)
@@ -393,7 +393,7 @@ def test_a_cluster_that_is_away_is_a_finding(server: Server) -> None:
     [
         ({"bucket": "b"}, None, "collection"),
         ({"bucket": "b", "collection": "s.c"}, {"x": 1}, "cas"),
-        ({"bucket": "b", "collection": "s.c"}, {"cas": "1", "id": ""}, "not a whole number"),
+        ({"bucket": "b", "collection": "s.c"}, {"cas": "1", "id": ""}, "not an integer"),
     ],
 )
 def test_offsets_of_users_are_checked(

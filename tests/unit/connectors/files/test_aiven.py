@@ -257,6 +257,6 @@ def test_parquet_is_compressed_within(envelope: str, columns: list[str]) -> None
         ({"aws_s3_bucket": "lake"}, "aws_s3_bucket"),
     ],
 )
-def test_what_cannot_be_is_told(settings: dict[str, str], name: str) -> None:
+def test_impossible_settings_are_reported(settings: dict[str, str], name: str) -> None:
     with pytest.raises(ConfigInvalid, match=name.replace(".", r"\.")):
         AIVEN_S3_SINK.parse({**PLAIN, **settings})

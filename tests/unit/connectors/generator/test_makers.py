@@ -58,7 +58,7 @@ def test_every_type_has_values(kind: Any) -> None:
 
 @pytest.mark.parametrize(
     ("annotations", "text"),
-    [([], "must be an object"), ("x", "must be an object"), ({"ranges": 1}, "not understood")],
+    [([], "must be an object"), ("x", "must be an object"), ({"ranges": 1}, "unknown entries")],
 )
 def test_malformed_annotations_are_refused(annotations: Any, text: str) -> None:
     with pytest.raises(DataError, match=text):
@@ -121,21 +121,21 @@ def test_options_are_values_of_the_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "annotations", "told"),
+    ("kind", "annotations", "reported"),
     [
         ("int", {"rnage": {}}, "rnage"),
         ("int", {"range": {"min": 5, "max": 5}}, "is empty"),
         ("int", {"iteration": {}}, "no 'start'"),
-        ("int", {"iteration": {"start": 1, "restart": 1}}, "does not move"),
-        ("string", {"options": []}, "not a list"),
+        ("int", {"iteration": {"start": 1, "restart": 1}}, "never advances"),
+        ("string", {"options": []}, "non-empty list"),
         ("string", {"options": {"file": "nowhere", "encoding": "json"}}, "cannot be read"),
         ("string", {"options": {"file": "f", "encoding": "binary"}}, "encoding"),
         ("string", {"regex": "(?<=a)"}, "regex"),
         ("duck", {}, "'duck'"),
     ],
 )
-def test_what_is_not_understood_is_told(kind: str, annotations: Any, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_unsupported_input_is_reported(kind: str, annotations: Any, reported: str) -> None:
+    with pytest.raises(DataError, match=reported):
         made(kind, **annotations)
 
 

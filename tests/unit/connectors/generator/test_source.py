@@ -43,7 +43,7 @@ class TestConformance(SourceConformance):
         ({"quickstart": None}, "Must set exactly one of"),
         ({"schema.string": '"int"'}, "Must set exactly one of"),
         ({"quickstart": None, "schema.string": "{"}, "unable to use the schema"),
-        ({"quickstart": None, "schema.string": '"int"'}, "not that of a record"),
+        ({"quickstart": None, "schema.string": '"int"'}, "is not a record"),
         ({"quickstart": None, "schema.filename": "nowhere.avsc"}, "Unable to find the schema file"),
         ({"schema.keyfield": "shoe"}, "does not contain the field"),
         ({"penstock.error.rate": "2"}, "penstock.error.rate"),
@@ -91,7 +91,7 @@ def test_keys_headers_and_offsets_are_datagens() -> None:
     ]
 
 
-def test_a_task_goes_on_with_the_same_records_at_any_place() -> None:
+def test_a_task_continues_with_the_same_records_at_any_place() -> None:
     whole = _polled(_reader(quickstart="orders", iterations=str(BLOCK + 50)), BLOCK + 50).records
     for first in (1, BLOCK - 1, BLOCK, BLOCK + 7):
         stored = SourceOffset(

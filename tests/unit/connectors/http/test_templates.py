@@ -145,7 +145,7 @@ def test_offset_templates(text: str, made: str) -> None:
     ["${", "${offset.key", "${}", "${offset.key?eval}", "<#list x as y>", "${1 + 2}", "${a b}"],
 )
 def test_offset_templates_that_cannot_be(text: str) -> None:
-    with pytest.raises(ValueError, match=r"supported|closed|names nothing"):
+    with pytest.raises(ValueError, match=r"supported|closed|not a valid placeholder"):
         OffsetTemplate(text)
 
 

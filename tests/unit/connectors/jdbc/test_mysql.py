@@ -31,4 +31,4 @@ def test_a_column_of_an_unknown_type_is_reported_and_left_out() -> None:
     reading = MysqlReading(connection, quoting=True)
     columns, unsupported = reading.columns("t", None)
     assert [column.name for column in columns] == ["id"]
-    assert unsupported == ["column 'embedding' is of MySQL's type 242"]
+    assert unsupported == ["column 'embedding' is of MySQL type 242"]

@@ -72,7 +72,7 @@ class SqliteCase(SinkConformance):
             rows, schema=ROW, keys=list(numbers), key_schema=INT64, first=numbers.start
         )
 
-    def target_away(self) -> AbstractContextManager[object] | None:
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
         @contextmanager
         def away() -> Iterator[None]:
             home = self.folder.rename(self.folder.with_name("elsewhere"))

@@ -87,8 +87,8 @@ class TestParts(OfTable):
 
     # The parts of a table are unordered.
     test_small_polls_read_the_same_as_large_ones = None  # type: ignore[assignment]
-    test_another_reader_goes_on_exactly_after_the_stored_offsets = None  # type: ignore[assignment]
-    test_what_was_read_but_not_stored_is_read_again_also_when_there_is_more = None  # type: ignore[assignment]
+    test_the_next_reader_continues_exactly_after_the_stored_offsets = None  # type: ignore[assignment]
+    test_records_whose_offsets_were_not_stored_are_read_again = None  # type: ignore[assignment]
 
 
 def test_tables_go_to_tasks_as_neighbours(shop: Shop) -> None:
@@ -177,16 +177,16 @@ def test_ranges_of_keys_are_read_side_by_side_where_it_is_wished(shop: Shop) -> 
 
 
 @pytest.mark.parametrize(
-    ("sql", "settings", "told"),
+    ("sql", "settings", "reported"),
     [
-        ("(id TEXT)", {}, "name the one to go by in 'incrementing.column.name'"),
+        ("(id TEXT)", {}, "name the column to use in 'incrementing.column.name'"),
         ("(id INT)", {"incrementing__column__name": "no"}, "no column 'no'"),
         ("(id INT)", {"incrementing__column__name": "id"}, "validate.non.null"),
-        ("(id TEXT NOT NULL)", {"incrementing__column__name": "id"}, "no whole numbers"),
+        ("(id TEXT NOT NULL)", {"incrementing__column__name": "id"}, "not an integer column"),
         (
             "(id INT NOT NULL)",
             {"mode": "timestamp", "timestamp__column__name": "id"},
-            "holds no timestamps",
+            "not a timestamp column",
         ),
         (
             "(at TIMESTAMP NOT NULL)",
@@ -196,12 +196,12 @@ def test_ranges_of_keys_are_read_side_by_side_where_it_is_wished(shop: Shop) -> 
     ],
 )
 def test_a_table_that_cannot_be_read_so_is_refused(
-    shop: Shop, sql: str, settings: dict[str, object], told: str
+    shop: Shop, sql: str, settings: dict[str, object], reported: str
 ) -> None:
     shop(f"CREATE TABLE t {sql}")
     with pytest.raises(PenstockError) as refused:
         shop.reader(**settings).poll(MOST, 0)
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
     assert "'t'" in str(refused.value)
 
 
@@ -209,7 +209,7 @@ def test_a_value_that_does_not_fit_names_table_and_column(shop: Shop) -> None:
     shop("CREATE TABLE t (id INTEGER PRIMARY KEY, day DATE)")
     shop("INSERT INTO t VALUES (?, ?)", (1, "soon"))
     reader = shop.reader()
-    with pytest.raises(DataError, match=r"Table 't': Column 'day' \(DATE\) holds 'soon'"):
+    with pytest.raises(DataError, match=r"Table 't': Column 'day' \(DATE\) contains 'soon'"):
         read_all(reader)
 
 

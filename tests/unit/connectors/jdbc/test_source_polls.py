@@ -192,7 +192,7 @@ def test_after_a_lost_connection_the_same_rows_come_again_and_no_others(
     assert reader.poll(MOST, 0) is None
 
 
-def test_after_a_lost_connection_a_bulk_poll_begins_anew(
+def test_after_a_lost_connection_a_bulk_poll_begins_again(
     shop: Shop, statements: Statements
 ) -> None:
     notes(shop, [None] * 50)

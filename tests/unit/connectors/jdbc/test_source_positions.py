@@ -143,7 +143,7 @@ def test_reading_may_begin_with_a_moment(shop: Shop) -> None:
     assert ids(read_all(shop.reader(**settings, timestamp__initial__ms=begin))[0]) == [2]
 
 
-def test_reading_may_begin_now_and_readers_elsewhere_are_told(shop: Shop) -> None:
+def test_reading_may_begin_now_and_readers_elsewhere_are_reported(shop: Shop) -> None:
     notes(shop, ["2023-01-01 00:00:00"])
     settings: dict[str, object] = {
         "mode": "timestamp",

@@ -65,7 +65,7 @@ def test_a_statement_has_clauses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"connect.mqtt.hosts": "x://h"}, "connect.mqtt.hosts"),
         ({"connect.mqtt.service.quality": "3"}, "connect.mqtt.service.quality"),
@@ -76,11 +76,11 @@ def test_a_statement_has_clauses() -> None:
         ({"connect.mqtt.error.policy": "WHAT"}, "connect.mqtt.error.policy"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(changes: dict[str, str], told: str) -> None:
+def test_a_setting_that_cannot_be_is_named(changes: dict[str, str], reported: str) -> None:
     whole = {**LENSES, "connect.mqtt.kcql": "INSERT INTO a SELECT * FROM b", **changes}
     with pytest.raises(ConfigInvalid) as caught:
         LensesMqttSink.plugin.config.parse(whole)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
@@ -160,9 +160,9 @@ def test_a_preview_tells_topics_and_payloads() -> None:
     config = LensesMqttSink.plugin.config.parse(
         {**LENSES, "connect.mqtt.kcql": "INSERT INTO _key SELECT * FROM t"}
     )
-    told: list[str] = []
-    writer = LensesMqttSink().open_preview(config, SinkContextStub(), told.append)
+    reported: list[str] = []
+    writer = LensesMqttSink().open_preview(config, SinkContextStub(), reported.append)
     failed: Failed = {}
     writer.write(records_of([{"a": 1}, "x"], keys=["p/1", None], topic="t"), failed)
-    assert told == ['p/1 {"a":1}']
+    assert reported == ['p/1 {"a":1}']
     assert list(failed) == [1]

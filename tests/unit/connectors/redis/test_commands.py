@@ -105,7 +105,7 @@ def test_an_earlier_value_is_sent_where_the_last_is_refused() -> None:
 
 
 def test_meanings() -> None:
-    told = {
+    reported = {
         "OOM command not allowed": Meaning.BUSY,
         "LOADING Redis is loading the dataset in memory": Meaning.BUSY,
         "BUSY Redis is busy running a script": Meaning.BUSY,
@@ -119,7 +119,7 @@ def test_meanings() -> None:
         "NOPERM No permissions to access a key, keys are refused": Meaning.RECORD,
         "ERR value is not an integer": Meaning.RECORD,
     }
-    assert {text: meaning_of(text) for text in told} == told
+    assert {text: meaning_of(text) for text in reported} == reported
 
 
 def test_the_docs_have_the_table_of_types() -> None:

@@ -34,6 +34,7 @@ class Names:
     bundle: str = ""
     compression: str = ""
     tls: str = ""
+    auth: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +158,8 @@ class Access:
             except ImportError as error:
                 raise ConfigInvalid(
                     [
-                        "auth.provider GSSAPI needs a package that is not installed; install it "
-                        "with: pip install puresasl kerberos"
+                        f"{self.names.auth}=GSSAPI needs packages that are not installed; install "
+                        "them with: pip install puresasl kerberos"
                     ]
                 ) from error
         return PlainTextAuthProvider(self.user, self.password.value) if self.user else None
@@ -176,7 +177,7 @@ class Access:
                     invalid(
                         self.names.compression,
                         self.compression,
-                        f"it needs a package that is not installed; install it with: pip install "
+                        "a required package is not installed; install it with: pip install "
                         f"{module}",
                     )
                 ]

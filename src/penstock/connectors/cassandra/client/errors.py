@@ -101,7 +101,7 @@ def shown(error: BaseException) -> str:
         causes = _causes(error)
         if causes:
             return "; ".join(dict.fromkeys(shown(each) for each in causes))
-        return "no node of the local data center answers"
+        return "no node of the local data center responds"
     message = getattr(error, "message", "")
     text = message if isinstance(message, str) and message else str(error)
     return " ".join(text.split()) or type(error).__name__

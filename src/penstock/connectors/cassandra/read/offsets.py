@@ -29,7 +29,7 @@ def moment_ms(text: str) -> int:
         return _FORMAT.parse(text)
     except Unparseable as error:
         raise PenstockError(
-            f"'{text}' is not a moment of the form yyyy-MM-dd HH:mm:ss.SSS'Z'"
+            f"'{text}' is not a timestamp of the form yyyy-MM-dd HH:mm:ss.SSS'Z'"
         ) from error
 
 

@@ -41,13 +41,13 @@ def problems(metadata: Any, plan: TablePlan, setting: str) -> Iterator[str]:
     kind = table.columns[plan.column].cql_type if plan.column else ""
     if plan.mode is Mode.TIMEUUID and kind != "timeuuid":
         yield (
-            f"{setting}: column {plan.column} is a {kind}, INCREMENTALMODE=timeuuid needs a "
+            f"{setting}: column {plan.column} is a {kind}, but INCREMENTALMODE=timeuuid needs a "
             "timeuuid"
         )
     if plan.mode in (Mode.TIMESTAMP, Mode.BUCKETS) and kind != "timestamp":
         yield (
-            f"{setting}: column {plan.column} is a {kind}, INCREMENTALMODE={plan.mode.value} needs "
-            "a timestamp"
+            f"{setting}: column {plan.column} is a {kind}, but INCREMENTALMODE={plan.mode.value} "
+            "needs a timestamp"
         )
     if plan.mode is Mode.TOKEN and [column.name for column in table.partition_key] != [plan.column]:
         yield (

@@ -33,7 +33,7 @@ _CONNECTION: Final = "Connection"
 _WRITING: Final = "Writing"
 _AUTH: Final = "Authentication"
 _TLS: Final = "TLS"
-_IGNORED: Final = "Accepted for compatibility: there is no JMX."
+_IGNORED: Final = "Ignored: there is no JMX."
 
 
 def _text(
@@ -86,25 +86,25 @@ POINTS: Final = Key(
     LIST,
     default=(),
     importance=HIGH,
-    doc="Nodes of the cluster to connect to first; empty: 127.0.0.1. `loadBalancing.localDc` has "
-    "to be set with them.",
+    doc="Nodes of the cluster to connect to first; empty: 127.0.0.1. With them, "
+    "`loadBalancing.localDc` must be set.",
     group=_CONNECTION,
 )
 PORT: Final = _count("port", 9042, "The port of the nodes.", _CONNECTION)
 DC: Final = _text(
     "loadBalancing.localDc",
-    "The data center whose nodes are used, as `nodetool status` calls it.",
+    "The data center of the nodes to use, as shown by `nodetool status`.",
     _CONNECTION,
 )
 BUNDLE: Final = _text(
     "cloud.secureConnectBundle",
-    "The secure connect bundle of an Astra database, a file on every machine that runs tasks or "
-    "its content as `base64:…`; in place of contact points and TLS.",
+    "The secure connect bundle of an Astra database: a file on every machine that runs tasks, or "
+    "its content as `base64:…`. Replaces contact points and TLS settings.",
     _CONNECTION,
 )
 COMPRESSION: Final = _text(
     "compression",
-    "How requests are compressed; LZ4 and SNAPPY need their Python packages.",
+    "The compression of requests; LZ4 and SNAPPY need their Python packages.",
     _CONNECTION,
     "None",
     check=one_of("None", "LZ4", "SNAPPY", ignore_case=True),
@@ -113,35 +113,32 @@ COMPRESSION: Final = _text(
 POOL: Final = _count(
     "connectionPoolLocalSize",
     4,
-    "Accepted for compatibility: a task has one connection to each node, which takes 32,768 "
-    "requests at once.",
+    "Ignored: a task has one connection to each node, which can carry 32,768 concurrent requests.",
     _CONNECTION,
 )
 TIMEOUT: Final = _count(
-    "queryExecutionTimeout", 30, "How long to wait for an answer, in seconds.", _CONNECTION
+    "queryExecutionTimeout", 30, "How long to wait for a response, in seconds.", _CONNECTION
 )
 IN_FLIGHT: Final = _count(
     "maxConcurrentRequests",
     500,
-    "How many requests of a task are under way at once. While the cluster is too busy it is fewer.",
+    "Maximum number of concurrent requests of a task. Reduced while the cluster is too busy.",
     _WRITING,
 )
 BATCH: Final = _count(
     "maxNumberOfRecordsInBatch",
     32,
-    "The most records of a request: those of a partition of a table are sent together, as an "
-    "unlogged batch.",
+    "Maximum number of records per request: records of the same partition of a table are sent "
+    "together, as an unlogged batch.",
     _WRITING,
 )
 IGNORE: Final = _text(
     "ignoreErrors",
-    "Which refused records are skipped and logged: `None`, so that `errors.*` decide; `All`; "
-    "`Driver`: those that the cluster refuses. A cluster that is unreachable or busy is "
-    "waited for in any "
-    "case.",
+    "Which rejected records to skip and log: `None`, as `errors.*` specify; `All`; `Driver`: those "
+    "that the cluster rejects. Writes are always retried while the cluster is unreachable or busy.",
     _WRITING,
     "None",
-    check=checking("one of None, All, Driver, in any case", _ignore_problem),
+    check=checking("one of None, All, Driver (case insensitive)", _ignore_problem),
     choices=("None", "All", "Driver"),
 )
 JMX: Final = Key("jmx", BOOLEAN, default=True, importance=HIGH, doc=_IGNORED, group="Metrics")
@@ -151,32 +148,33 @@ JMX_DOMAIN: Final = _text(
 LATENCY: Final = _count("metricsHighestLatency", 35, _IGNORED, "Metrics")
 AUTH: Final = _text(
     "auth.provider",
-    "How the user is authenticated; a user name alone means PLAIN.",
+    "How to authenticate; a user name alone means PLAIN.",
     _AUTH,
     "None",
     check=one_of("None", "PLAIN", "GSSAPI"),
     choices=("None", "PLAIN", "GSSAPI"),
 )
-USER: Final = _text("auth.username", "The user, for PLAIN.", _AUTH)
+USER: Final = _text("auth.username", "The user name, for PLAIN.", _AUTH)
 PASSWORD_KEY: Final = _secret("auth.password", "The user's password.", _AUTH)
 KEY_TAB: Final = _text(
     "auth.gssapi.keyTab",
-    "Refused: tickets are taken from the cache of Kerberos; fill it with kinit -k.",
+    "Not supported: tickets are taken from the Kerberos ticket cache; fill it with kinit -k.",
     _AUTH,
     check=checking(
         "empty",
         lambda value: (
-            "Key tabs are not read here; leave it out, and fill the ticket cache with kinit -k"
+            "Key tabs are not supported; remove the setting, and fill the ticket cache with kinit "
+            "-k"
             if value
             else None
         ),
     ),
 )
-PRINCIPAL: Final = _text("auth.gssapi.principal", "The user, for GSSAPI.", _AUTH)
-SERVICE: Final = _text("auth.gssapi.service", "The service's name, for GSSAPI.", _AUTH, "dse")
+PRINCIPAL: Final = _text("auth.gssapi.principal", "The principal, for GSSAPI.", _AUTH)
+SERVICE: Final = _text("auth.gssapi.service", "The service name, for GSSAPI.", _AUTH, "dse")
 SSL_PROVIDER: Final = _text(
     "ssl.provider",
-    "Whether connections are encrypted: `JDK`, with a key store, or `OpenSSL`, with PEM files.",
+    "Whether to connect with TLS: `JDK`, with a key store, or `OpenSSL`, with PEM files.",
     _TLS,
     "None",
     check=one_of("None", "JDK", "OpenSSL"),
@@ -187,7 +185,7 @@ SUITES: Final = Key(
     LIST,
     default=(),
     importance=HIGH,
-    doc="The cipher suites that are used, by Java's names; empty: Python's.",
+    doc="The cipher suites to use, by their Java names; empty: Python's.",
     group=_TLS,
 )
 CHECKS_NAMES: Final = Key(
@@ -195,7 +193,7 @@ CHECKS_NAMES: Final = Key(
     BOOLEAN,
     default=True,
     importance=HIGH,
-    doc="Whether nodes' certificates have to have their names.",
+    doc="Whether to check that the nodes' certificates match their host names.",
     group=_TLS,
 )
 KEY_STORE: Final = _text(
@@ -210,8 +208,8 @@ KEY_CHAIN: Final = _text(
 PRIVATE_KEY: Final = _text("ssl.openssl.privateKey", "The client's key in PEM, with OpenSSL.", _TLS)
 TRUST_STORE: Final = _text(
     "ssl.truststore.path",
-    "The certificates that are trusted: PKCS #12 or PEM, a file or its content as `base64:…`; "
-    "empty: the system's.",
+    "The trusted certificates: PKCS #12 or PEM, a file or its content as `base64:…`; empty: the "
+    "system's.",
     _TLS,
 )
 TRUST_STORE_PASSWORD: Final = _secret("ssl.truststore.password", "Its password.", _TLS)
@@ -291,7 +289,9 @@ DATASTAX_SINK: Final = ConfigDef(
     rules=(_auth_rule, _key_rule, _cloud_rule),
 )
 
-NAMES: Final = Names(POINTS.name, USER.name, BUNDLE.name, COMPRESSION.name, SSL_PROVIDER.name)
+NAMES: Final = Names(
+    POINTS.name, USER.name, BUNDLE.name, COMPRESSION.name, SSL_PROVIDER.name, AUTH.name
+)
 _TLS_NAMES: Final = {
     "ssl.keystore.location": KEY_STORE.name,
     "ssl.keystore.password": KEY_STORE_PASSWORD.name,

@@ -37,7 +37,7 @@ MAPPINGS: Final = "Mappings"
 IMPORT: Final = "Import"
 POLICIES: Final = ("NOOP", "THROW", "RETRY")
 WAITED: Final = (
-    "Accepted for compatibility: a cluster that is unreachable or busy is waited for, without end."
+    "Ignored: requests are retried indefinitely while the cluster is unreachable or busy."
 )
 
 
@@ -101,15 +101,15 @@ def _kcql_problem(value: str | None) -> str | None:
 
 KCQL: Final = text(
     "kcql",
-    "What goes where: `INSERT INTO target SELECT fields FROM source`, several with semicolons "
-    "between them.",
+    "The mapping in KCQL: `INSERT INTO target SELECT fields FROM source`; separate several "
+    "statements by semicolons.",
     MAPPINGS,
     REQUIRED,
     importance=HIGH,
     check=checking("KCQL", _kcql_problem),
 )
 POINTS: Final = text(
-    "contact.points", "Nodes of the cluster to connect to first, with commas between them.",
+    "contact.points", "Nodes of the cluster to connect to first, separated by commas.",
     CONNECTION, "localhost", importance=HIGH,
 )  # fmt: skip
 PORT: Final = Key(
@@ -118,8 +118,8 @@ PORT: Final = Key(
 )  # fmt: skip
 ERROR_POLICY: Final = text(
     "error.policy",
-    "What is done with refused records: `NOOP`: they are skipped and logged; `THROW` and `RETRY`: "
-    "`errors.*` decide.",
+    "How to handle rejected records. `NOOP`: skip and log them; `THROW` and `RETRY`: as `errors.*` "
+    "specify.",
     ERRORS,
     "THROW",
     importance=HIGH,
@@ -133,19 +133,19 @@ PROGRESS: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Accepted for compatibility: the worker's metrics count records.",
+    doc="Ignored: the worker's metrics count records.",
     group="Metrics",
 )
 
 KEY_SPACE: Final = text(
     "key.space", "The keyspace of the tables.", CONNECTION, REQUIRED, importance=HIGH
 )
-USER: Final = text("username", "The user.", CONNECTION, importance=HIGH)
+USER: Final = text("username", "The user name.", CONNECTION, importance=HIGH)
 PASSWORD_KEY: Final = secret("password", "The user's password.", CONNECTION)
-TLS: Final = flag("ssl.enabled", "Whether connections are encrypted.", CONNECTION, importance=LOW)
+TLS: Final = flag("ssl.enabled", "Whether to connect with TLS.", CONNECTION, importance=LOW)
 TRUST_STORE: Final = text(
     "trust.store.path",
-    "The certificates that are trusted: PKCS #12 or PEM; empty: the system's.",
+    "The trusted certificates: PKCS #12 or PEM; empty: the system's.",
     CONNECTION,
     importance=LOW,
 )
@@ -157,7 +157,7 @@ KEY_STORE: Final = text(
     importance=LOW,
 )
 KEY_STORE_PASSWORD: Final = secret("key.store.password", "Its password.", CONNECTION)
-_BY_CONTENT: Final = "Accepted for compatibility: the file tells its format; JKS is refused."
+_BY_CONTENT: Final = "Ignored: the format is detected from the file; JKS is not supported."
 LEVEL: Final = text(
     "consistency.level",
     "The consistency level; empty: LOCAL_ONE.",
@@ -165,21 +165,21 @@ LEVEL: Final = text(
     check=one_of("", *LEVELS, ignore_case=True),
     choices=LEVELS,
 )
-FETCH: Final = count("fetch.size", 5_000, "Rows of a page that is read.", CONNECTION)
+FETCH: Final = count("fetch.size", 5_000, "The number of rows per page when reading.", CONNECTION)
 _BALANCING: Final = ("TOKEN_AWARE", "ROUND_ROBIN", "DC_AWARE_ROUND_ROBIN", "LATENCY_AWARE")
 BALANCING: Final = text(
     "load.balancing.policy",
-    "Which nodes requests go to. LATENCY_AWARE is TOKEN_AWARE here.",
+    "How to choose the nodes for requests. LATENCY_AWARE is the same as TOKEN_AWARE.",
     CONNECTION,
     "TOKEN_AWARE",
     check=one_of(*_BALANCING, ignore_case=True),
     choices=_BALANCING,
 )
 CONNECT_TIMEOUT: Final = count(
-    "connect.timeout.ms", 5_000, "How long to wait for a connection.", CONNECTION
+    "connect.timeout.ms", 5_000, "How long to wait for a connection, in ms.", CONNECTION
 )
 READ_TIMEOUT: Final = count(
-    "read.timeout.ms", 12_000, "How long to wait for an answer.", CONNECTION
+    "read.timeout.ms", 12_000, "How long to wait for a response, in ms.", CONNECTION
 )
 
 BASE: Final[tuple[Key[Any], ...]] = (
@@ -195,7 +195,7 @@ BASE: Final[tuple[Key[Any], ...]] = (
     text("key.store.type", _BY_CONTENT, CONNECTION, "JKS"),
     flag(
         "ssl.client.cert.auth",
-        "Accepted for compatibility: the key store is used if there is one.",
+        "Ignored: a configured key store is always used.",
         CONNECTION,
         importance=LOW,
     ),

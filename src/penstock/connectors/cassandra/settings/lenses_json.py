@@ -12,18 +12,18 @@ from penstock.connectors.cassandra.write.plan import Ignore, Selected, SinkPlan,
 THREADS: Final = lenses.count(
     "threadpool.size",
     0,
-    "Accepted for compatibility: requests are under way at once without threads.",
+    "Ignored: requests are concurrent without threads.",
     lenses.IMPORT,
     0,
 )
 DELETES: Final = lenses.flag(
     "delete.enabled",
-    "Whether records without a value are deletes; else they are refused.",
+    "Whether records without a value delete rows; otherwise they are rejected.",
     lenses.MAPPINGS,
     importance=LOW,
 )
 DELETE: Final = lenses.text(
-    "delete.statement", "The statement that deletes, with a ? for each value of the key.",
+    "delete.statement", "The DELETE statement, with a ? for each value of the key.",
     lenses.MAPPINGS, importance=LOW,
 )  # fmt: skip
 DELETE_FIELDS: Final = Key(
@@ -31,12 +31,13 @@ DELETE_FIELDS: Final = Key(
     LIST,
     default=(),
     importance=LOW,
-    doc="The fields of the key that it gets, in order; empty: the key itself.",
+    doc="The fields of the key to bind to the statement, in order; empty: the key itself.",
     group=lenses.MAPPINGS,
 )
 DEFAULT: Final = lenses.text(
     "default.value",
-    "What becomes of columns that a record does not have: `NULL`, or `UNSET`: they stay.",
+    "How to write columns that a record does not have: `NULL`, or `UNSET`, which leaves them "
+    "unchanged.",
     lenses.MAPPINGS,
     importance=LOW,
     check=one_of("", "NULL", "UNSET"),

@@ -35,32 +35,34 @@ def _count(name: str, default: int, doc: str) -> Key[int]:
 
 
 IN_FLIGHT: Final = _count(
-    "max.concurrent.requests", 100, "How many requests of a task are under way at once."
+    "max.concurrent.requests", 100, "Maximum number of concurrent requests of a task."
 )
 POOL: Final = _count(
     "connection.pool.size",
     2,
-    "Accepted for compatibility: a task has one connection to each node.",
+    "Ignored: a task has one connection to each node.",
 )
 COMPRESSION: Final = lenses.text(
     "compression",
-    "How requests are compressed; lz4 and snappy need their Python packages.",
+    "The compression of requests; lz4 and snappy need their Python packages.",
     lenses.CONNECTION,
     "none",
     check=one_of("none", "snappy", "lz4", ignore_case=True),
     choices=("none", "snappy", "lz4"),
 )
-TIMEOUT: Final = _count("query.timeout.ms", 20_000, "How long to wait for an answer.")
+TIMEOUT: Final = _count("query.timeout.ms", 20_000, "How long to wait for a response, in ms.")
 BATCH: Final = _count(
-    "max.batch.size", 64, "The most records of a request: those of a partition of a table."
+    "max.batch.size",
+    64,
+    "Maximum number of records per request; they belong to the same partition of a table.",
 )
 DC: Final = lenses.text(
     "load.balancing.local.dc",
-    "The data center whose nodes are used; empty: that of the first contact point.",
+    "The data center of the nodes to use; empty: that of the first contact point.",
     lenses.CONNECTION,
 )
 TLS: Final = lenses.flag(
-    "ssl.enabled", "Whether connections are encrypted.", lenses.CONNECTION, importance=LOW
+    "ssl.enabled", "Whether to connect with TLS.", lenses.CONNECTION, importance=LOW
 )
 
 
@@ -68,9 +70,7 @@ def _path(name: str, doc: str) -> Key[str]:
     return lenses.text(name, doc, lenses.CONNECTION, importance=LOW)
 
 
-TRUST_STORE: Final = _path(
-    "ssl.truststore.path", "The certificates that are trusted: PKCS #12 or PEM."
-)
+TRUST_STORE: Final = _path("ssl.truststore.path", "The trusted certificates: PKCS #12 or PEM.")
 TRUST_STORE_PASSWORD: Final = lenses.secret(
     "ssl.truststore.password", "Its password.", lenses.CONNECTION
 )
@@ -86,10 +86,10 @@ SSL_PROVIDER: Final = lenses.text(
     check=one_of("None", "JDK", "OpenSSL", ignore_case=True),
     choices=("None", "JDK", "OpenSSL"),
 )
-SUITES: Final = _path("ssl.cipher.suites", "The cipher suites that are used, by Java's names.")
+SUITES: Final = _path("ssl.cipher.suites", "The cipher suites to use, by their Java names.")
 CHECKS_NAMES: Final = lenses.flag(
     "ssl.hostname.verification",
-    "Whether nodes' certificates have to have their names.",
+    "Whether to check that the nodes' certificates match their host names.",
     lenses.CONNECTION,
     default=True,
 )
@@ -97,14 +97,14 @@ KEY_CHAIN: Final = _path("ssl.openssl.key.cert.chain", "The client's certificate
 PRIVATE_KEY: Final = _path("ssl.openssl.private.key", "The client's key in PEM.")
 AUTH: Final = lenses.text(
     "auth.provider",
-    "How the user is authenticated.",
+    "How to authenticate.",
     _AUTH,
     "None",
     importance=HIGH,
     check=one_of("None", "PLAIN", "GSSAPI", ignore_case=True),
     choices=("None", "PLAIN", "GSSAPI"),
 )
-USER: Final = lenses.text("auth.username", "The user, for PLAIN.", _AUTH, importance=HIGH)
+USER: Final = lenses.text("auth.username", "The user name, for PLAIN.", _AUTH, importance=HIGH)
 PASSWORD_KEY: Final = Key(
     f"{lenses.PREFIX}auth.password",
     PASSWORD,
@@ -115,28 +115,29 @@ PASSWORD_KEY: Final = Key(
 )
 KEY_TAB: Final = lenses.text(
     "auth.gssapi.keytab",
-    "Refused: tickets are taken from the cache of Kerberos; fill it with kinit -k.",
+    "Not supported: tickets are taken from the Kerberos ticket cache; fill it with kinit -k.",
     _AUTH,
     importance=HIGH,
     check=checking(
         "empty",
         lambda value: (
-            "Key tabs are not read here; leave it out, and fill the ticket cache with kinit -k"
+            "Key tabs are not supported; remove the setting, and fill the ticket cache with kinit "
+            "-k"
             if value
             else None
         ),
     ),
 )
 PRINCIPAL: Final = lenses.text(
-    "auth.gssapi.principal", "The user, for GSSAPI.", _AUTH, importance=HIGH
+    "auth.gssapi.principal", "The principal, for GSSAPI.", _AUTH, importance=HIGH
 )
 SERVICE: Final = lenses.text(
-    "auth.gssapi.service", "The service's name, for GSSAPI.", _AUTH, "dse", importance=HIGH
+    "auth.gssapi.service", "The service name, for GSSAPI.", _AUTH, "dse", importance=HIGH
 )
 IGNORE: Final = lenses.text(
     "ignore.errors.mode",
-    "Which refused records are skipped and logged: `none`, `all`, `driver`: those that the "
-    "cluster refuses.",
+    "Which rejected records to skip and log: `none`, `all`, or `driver`: those that the cluster "
+    "rejects.",
     lenses.ERRORS,
     "none",
     check=one_of("none", "all", "driver", ignore_case=True),
@@ -203,7 +204,13 @@ def access(config: Config) -> Access:
     return Access(
         points=lenses.points_of(config),
         port=config[lenses.PORT],
-        names=Names(lenses.POINTS.name, USER.name, compression=COMPRESSION.name, tls=TLS.name),
+        names=Names(
+            lenses.POINTS.name,
+            USER.name,
+            compression=COMPRESSION.name,
+            tls=TLS.name,
+            auth=AUTH.name,
+        ),
         dc=config[DC],
         user=config[USER] if provider == "PLAIN" else "",
         password=config[PASSWORD_KEY],
@@ -234,7 +241,8 @@ def _plans(config: Config) -> tuple[dict[str, TopicPlan], Problems]:
                 )
         if not statement.fields:
             problems.append(
-                f"SELECT * names no columns of {statement.target}; select each field AS its column"
+                f"SELECT * does not map columns of {statement.target}; select each field AS its "
+                "column"
             )
             continue
         prefix = f"topic.{statement.source}.{keyspace}.{table}."

@@ -21,7 +21,7 @@ _MODES: Final = {
     "buckettimeseries": Mode.BUCKETS,
     "bucket-timeseries": Mode.BUCKETS,
 }
-_UNUSED: Final = "Accepted for compatibility: polls are of about 1 MB, whatever their number of "
+_UNUSED: Final = "Ignored: a poll reads about 1 MB, regardless of the number of "
 
 
 def _long(name: str, default: int, doc: str, least: int = 0) -> Key[int]:
@@ -49,46 +49,46 @@ TABLES: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The tables of a task; the connector sets it.",
+    doc="The tables of a task. Set by the connector.",
     group=lenses.IMPORT,
 )
 BUFFER: Final = lenses.count("task.buffer.size", 10_000, f"{_UNUSED}rows.", lenses.IMPORT)
 BATCH: Final = lenses.count("batch.size", 100, f"{_UNUSED}rows.", lenses.IMPORT)
 INTERVAL: Final = _long(
-    "import.poll.interval", 1_000, "How long to wait when there is nothing new, in ms.", 1
+    "import.poll.interval", 1_000, "How long to wait after a poll without new rows, in ms.", 1
 )
 FILTERING: Final = lenses.flag(
     "import.allow.filtering",
-    "Whether statements that read new rows have ALLOW FILTERING.",
+    "Whether to add ALLOW FILTERING to the statements that read new rows.",
     lenses.IMPORT,
     default=True,
 )
 TIME_SLICE: Final = _long(
     "time.slice.ms",
     10_000,
-    "Accepted for compatibility: `connect.cassandra.slice.duration` has a meaning.",
+    "Ignored: see `connect.cassandra.slice.duration`.",
 )
 SLICE: Final = _long(
     "slice.duration",
     10_000,
-    "The range of time that a statement reads, in ms; longer as long as there is nothing in it.",
+    "The time range that a statement reads, in ms; it grows while no rows are found.",
     1,
 )
 DELAY: Final = _long(
     "slice.delay.ms",
     30_000,
-    "How old rows have to be before they are read, in ms: as long as rows may come late.",
+    "How old rows must be before they are read, in ms: set it to the longest delay of rows.",
 )
 INITIAL: Final = lenses.text(
     "initial.offset",
-    "Where a source without an offset begins: yyyy-MM-dd HH:mm:ss.SSS'Z'.",
+    "Where to begin without an offset: yyyy-MM-dd HH:mm:ss.SSS'Z'.",
     lenses.IMPORT,
     "1900-01-01 00:00:00.0000000Z",
     check=checking("yyyy-MM-dd HH:mm:ss.SSS'Z'", _initial_problem),
 )
 AS_JSON: Final = lenses.flag(
     "mapping.collection.to.json",
-    "Whether collections are strings of JSON; else arrays and maps.",
+    "Whether to send collections as JSON strings; otherwise as arrays and maps.",
     lenses.IMPORT,
     default=True,
 )
@@ -102,13 +102,13 @@ BUCKET: Final = lenses.text(
 )
 BUCKET_FORMAT: Final = lenses.text(
     "bucket.timeseries.format",
-    "How buckets are named: a date pattern of Java's.",
+    "The format of bucket names: a Java date pattern.",
     lenses.IMPORT,
     check=checking("a date pattern", _pattern_problem),
 )
 BUCKET_FIELD: Final = lenses.text(
     "bucket.timeseries.field.name",
-    "The column that has the names of buckets.",
+    "The column with the bucket names.",
     lenses.IMPORT,
     "bucket",
 )
@@ -150,7 +150,7 @@ def problems(config: Config) -> list[tuple[str, str]]:
             continue
         if statement.mode not in _MODES:
             modes = ", ".join(key for key in _MODES if key and "-" not in key)
-            errors.append((name, f"{name}: INCREMENTALMODE={statement.mode} is none of {modes}"))
+            errors.append((name, f"{name}: INCREMENTALMODE={statement.mode} is not one of {modes}"))
             continue
         mode = _MODES[statement.mode]
         if mode is not Mode.BULK and len(statement.keys) != 1:

@@ -49,23 +49,26 @@ MAPPING: Final = Key(
     "mapping",
     STRING,
     importance=HIGH,
-    doc="Which fields go into which columns: `column=value.field, other=key.field`.",
+    doc="The mapping of columns to fields: `column=value.field, other=key.field`.",
 )
 DELETES: Final = _key(
     "deletesEnabled", BOOLEAN, True,
-    "Whether records that have nothing but the key's columns delete rows.",
+    "Whether records in which only the key columns are set delete rows.",
 )  # fmt: skip
 LEVEL: Final = _key("consistencyLevel", STRING, "LOCAL_ONE", "The consistency level of writes.")
 TTL: Final = _key("ttl", INT, -1, "Time to live of rows; -1: none.", at_least(-1))
 UNSET: Final = _key(
-    "nullToUnset", BOOLEAN, True, "Whether null leaves a column as it is; else it deletes it."
+    "nullToUnset",
+    BOOLEAN,
+    True,
+    "Whether null leaves a column unchanged; otherwise it deletes the value.",
 )
-TTL_UNIT: Final = _key("ttlTimeUnit", STRING, "SECONDS", "The unit of times to live.")
+TTL_UNIT: Final = _key("ttlTimeUnit", STRING, "SECONDS", "The unit of the time to live.")
 TIMESTAMP_UNIT: Final = _key(
     "timestampTimeUnit", STRING, "MICROSECONDS", "The unit of the field that is mapped to "
     "`__timestamp`.",
 )  # fmt: skip
-QUERY: Final = _key("query", STRING, None, "A statement in place of the one that is generated.")
+QUERY: Final = _key("query", STRING, None, "A statement to use instead of the generated one.")
 TABLE: Final = ConfigDef(MAPPING, DELETES, LEVEL, TTL, UNSET, TTL_UNIT, TIMESTAMP_UNIT, QUERY)
 """The settings of a table, without their prefix."""
 

@@ -178,7 +178,7 @@ def _json_part(value: Any) -> Any:
         return orjson.Fragment(decimal_text(value))
     if isinstance(value, bytes):
         return "0x" + value.hex()
-    raise TypeError(f"{type(value).__name__} has no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
 
 
 def _number(value: Any, name: str, texts: Texts) -> int | Decimal | float | None:
@@ -219,7 +219,7 @@ def _integer(name: str, bits: int | None, texts: Texts) -> Convert:
             return None
         if not isinstance(number, int):
             if not math.isfinite(number) or number != int(number):
-                raise DataError(f"{_shown(value)} is not a whole number, as {name} needs")
+                raise DataError(f"{_shown(value)} is not an integer, as required for {name}")
             number = int(number)
         if bound is not None and not -bound <= number < bound:
             raise DataError(f"{_shown(value)} is out of range for {name}")
@@ -394,7 +394,7 @@ def _inet(value: Any) -> Any:
         if isinstance(value, bytes):
             return str(ipaddress.ip_address(value))
     except ValueError as error:
-        raise DataError(f"{_shown(value)} is not an address of the Internet") from error
+        raise DataError(f"{_shown(value)} is not an IP address") from error
     raise _misfit(value, "inet")
 
 
@@ -426,7 +426,7 @@ def _parsed(value: Any, name: str) -> Any:
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        raise DataError(f"{_shown(value)} is not JSON, as {name} needs: {error}") from error
+        raise DataError(f"{_shown(value)} is not JSON, as required for {name}: {error}") from error
 
 
 def _items(value: Any, name: str) -> Sequence[Any] | None:
@@ -503,7 +503,7 @@ def _vector(kind: Any, convert: Convert) -> Convert:
         if items is None:
             return None
         if len(items) != size:
-            raise DataError(f"{_shown(value)} has {len(items)} elements, {name} has {size}")
+            raise DataError(f"{_shown(value)} has {len(items)} elements, but {name} has {size}")
         return [_element(convert, item, name) for item in items]
 
     return convert_all
@@ -535,7 +535,7 @@ def _struct(kind: Any, converts: Sequence[Convert]) -> Convert:
                     for problem_kind, names in (("missing", missing), ("unknown", extra))
                     if names
                 )
-                raise DataError(f"The fields are not those of {name}: {problem}")
+                raise DataError(f"The fields do not match {name}: {problem}")
             parsed = [parsed[field] for field in fields]
         if not isinstance(parsed, (list, tuple)):
             raise _misfit(value, name)
@@ -548,7 +548,7 @@ def _converted(
     items: Sequence[Any], converts: Sequence[Convert], value: Any, name: str
 ) -> tuple[Any, ...]:
     if len(items) != len(converts):
-        raise DataError(f"{_shown(value)} has {len(items)} fields, {name} has {len(converts)}")
+        raise DataError(f"{_shown(value)} has {len(items)} fields, but {name} has {len(converts)}")
     return tuple(
         None if item is None else convert(item)
         for item, convert in zip(items, converts, strict=True)

@@ -64,7 +64,7 @@ def parse_kcql(text: str) -> tuple[Statement, ...]:
 def _statement(parsed: kcql.Statement) -> Statement:
     for clause in _ALTERING:
         if clause in parsed.clauses:
-            raise KcqlInvalid(f"{clause}: tables are neither created nor altered here")
+            raise KcqlInvalid(f"{clause}: creating and altering tables is not supported")
     parsed.number("BATCH")
     return Statement(
         target=parsed.target,

@@ -93,19 +93,19 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise MappingInvalid(
-                f"Could not be parsed at {at + 1}: '{text[at:].strip()[:20]}' is not expected here"
+                f"Cannot be parsed at {at + 1}: unexpected '{text[at:].strip()[:20]}'"
             )
         tokens.append((match[0].strip(), match[1] is not None))
         at = match.end()
     if not tokens:
-        raise MappingInvalid("it maps nothing; write column=value.field, …")
+        raise MappingInvalid("the mapping is empty; write column=value.field, …")
     return tokens
 
 
 def _column(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, int]:
     token, is_quoted = _token(tokens, at, text)
     if not is_quoted and token in "=,.()":
-        raise MappingInvalid(f"A column is expected in place of '{token}'")
+        raise MappingInvalid(f"Expected a column, got '{token}'")
     if is_quoted:
         return unquoted(token), at + 1
     return _VARIABLES.get(token, token), at + 1
@@ -117,7 +117,7 @@ def _field(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, int
         field, at = unquoted(token), at + 1
         return field, at
     if token in "=,.()":
-        raise MappingInvalid(f"A field is expected in place of '{token}'")
+        raise MappingInvalid(f"Expected a field, got '{token}'")
     field, at = token, at + 1
     while at < len(tokens) and not tokens[at][1] and tokens[at][0] not in "=,":
         field += tokens[at][0]
@@ -128,11 +128,11 @@ def _field(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, int
 def _expect(tokens: list[tuple[str, bool]], at: int, symbol: str, text: str) -> int:
     token, is_quoted = _token(tokens, at, text)
     if is_quoted or token != symbol:
-        raise MappingInvalid(f"'{symbol}' is expected in place of '{token}'")
+        raise MappingInvalid(f"Expected '{symbol}', got '{token}'")
     return at + 1
 
 
 def _token(tokens: list[tuple[str, bool]], at: int, text: str) -> tuple[str, bool]:
     if at >= len(tokens):
-        raise MappingInvalid(f"It ends too soon, after '{text.strip()[-20:]}'")
+        raise MappingInvalid(f"Unexpected end after '{text.strip()[-20:]}'")
     return tokens[at]

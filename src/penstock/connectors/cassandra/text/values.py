@@ -84,7 +84,7 @@ class Texts:
 
     def __post_init__(self) -> None:
         if self.language not in _SEPARATORS:
-            raise FormatInvalid(f"the locale {self.locale} is not known")
+            raise FormatInvalid(f"unknown locale {self.locale}")
         if self.unit not in UNITS:
             raise FormatInvalid(f"{self.unit} is not a unit; units are {', '.join(UNITS)}")
         zone_of(self.zone)
@@ -188,7 +188,7 @@ class Texts:
         """Converts a number of `unit` since midnight to ns. Raises DataError beyond a day."""
         nanos = int(Decimal(number) * UNITS[self.unit])
         if not 0 <= nanos < DAY_NS:
-            raise DataError(f"{number} {self.unit.lower()} are not a time of day")
+            raise DataError(f"{number} {self.unit.lower()} is not a time of day")
         return nanos
 
     def _moment_ms(self, text: str, match: re.Match[str]) -> int:

@@ -21,7 +21,7 @@ def _refused(error: PenstockError, access: Access) -> Iterator[Finding]:
     address = names.bundle if access.bundle else names.points
     if isinstance(error, ConfigInvalid):
         for text in error.problems:
-            settings = (names.bundle, names.tls, names.compression)
+            settings = (names.bundle, names.tls, names.compression, names.auth)
             named = (setting for setting in settings if setting and setting in text)
             yield Finding(next(named, address), text)
     elif isinstance(error, NotAllowed):

@@ -179,7 +179,7 @@ class JsonBinding:
         plan = self._plan
         fields = row.value.fields
         if not fields and not isinstance(row.value.whole, Mapping):
-            raise DataError("The value is neither a struct nor an object of JSON")
+            raise DataError("The value is neither a struct nor a JSON object")
         if plan.everything or not plan.fields:
             selected = {name: cell for name, cell in fields.items() if name not in plan.ignored}
         else:
@@ -202,8 +202,8 @@ class JsonBinding:
             key_values = [row.key.whole]
         if len(key_values) != len(self._encoders):
             raise DataError(
-                f"The key has {len(key_values)} values, connect.cassandra.delete.statement needs "
-                f"{len(self._encoders)}"
+                f"The key has {len(key_values)} values, but connect.cassandra.delete.statement "
+                f"needs {len(self._encoders)}"
             )
         values = [encode(cell) for encode, cell in zip(self._encoders, key_values, strict=True)]
         return Bound(at, self._delete, values)

@@ -94,7 +94,7 @@ class CassandraWriter(SinkWriter):
             plan = self._plan.topics.get(topic)
             if plan is None:
                 raise CassandraRefused(
-                    f"Topic {topic} is not configured; add {self._plan.topic_setting} for it"
+                    f"Topic {topic} is not configured; set {self._plan.topic_setting} for it"
                 )
             bindings = [binding_of(self._session, table, plan.texts) for table in plan.tables]
             self._bindings[topic] = bindings
@@ -113,7 +113,7 @@ class CassandraWriter(SinkWriter):
                         bound = binding.bind(row, at)
                     except DataError as error:
                         if self._plan.ignore is Ignore.ALL:
-                            log.warning("%s is skipped: %s", _record_name(records, at), error)
+                            log.warning("Skipping %s: %s", _record_name(records, at), error)
                         else:
                             refused[at] = error
                         continue
@@ -161,7 +161,7 @@ class CassandraWriter(SinkWriter):
         if self._plan.ignore is Ignore.NONE:
             refused[bound.row] = WriteRefused(text)
         else:
-            log.warning("A record is skipped (ignoreErrors): %s", text)
+            log.warning("Skipping a record that Cassandra refuses: %s", text)
 
 
 class PreviewWriter(SinkWriter):
@@ -206,6 +206,6 @@ def _shown(prepared: Any, values: list[Any]) -> str:
 
 def _record_name(records: Records, row: int) -> str:
     return (
-        f"The record at topic='{records.topics[row]}', partition={records.partitions[row]}, "
+        f"the record at topic='{records.topics[row]}', partition={records.partitions[row]}, "
         f"offset={records.offsets[row]}"
     )

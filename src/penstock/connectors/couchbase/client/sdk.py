@@ -153,7 +153,7 @@ class SdkStore:
         try:
             self._cluster.close()
         except CouchbaseException as error:
-            log.debug("A connection could not be closed: %s", error)
+            log.debug("Failed to close a connection: %s", error)
         finally:
             self._held.close()
 
@@ -196,7 +196,7 @@ class _RawTranscoder(Transcoder):  # type: ignore[misc]  # the SDK's class has n
     """Leaves stored contents unchanged."""
 
     def encode_value(self, value: bytes) -> tuple[bytes, int]:
-        raise NotImplementedError("it reads alone")
+        raise NotImplementedError("read-only")
 
     def decode_value(self, value: bytes, flags: int) -> bytes:
         return value

@@ -68,7 +68,7 @@ def _read(path: str, setting: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise _refused(setting, path, f"The file cannot be read: {error}") from error
+        raise _refused(setting, path, f"Cannot read the file: {error}") from error
 
 
 def _pkcs12(
@@ -78,7 +78,7 @@ def _pkcs12(
         raise _refused(
             setting,
             path,
-            "It is in Java's own format; convert it with: keytool -importkeystore -srckeystore "
+            "It is a Java key store; convert it with: keytool -importkeystore -srckeystore "
             f"{path} -destkeystore store.p12 -deststoretype PKCS12",
         )
     try:

@@ -162,7 +162,7 @@ class Converting:
     def _structured(self, content: Any) -> Value:
         assert self._schema is not None
         if not isinstance(content, dict):
-            raise DataError("it is not an object")
+            raise DataError("it is not a JSON object")
         value = of_schema(self._schema, content)
         check(self._schema, value)
         return value
@@ -206,7 +206,7 @@ def of_schema(schema: Schema, value: Any) -> Value:
             case Type.FLOAT64:
                 return float(value)
     except (AttributeError, TypeError, ValueError) as error:
-        raise DataError(f"the value does not fit {schema.type.name}: {error}") from error
+        raise DataError(f"the value does not match {schema.type.name}: {error}") from error
     return value
 
 

@@ -82,4 +82,4 @@ def check(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> Non
             f"'{SEQUENCE}' and '{ID}'"
         )
     if CAS in offset and type(offset[CAS]) is not int:
-        raise PenstockError(f"'{CAS}' is not a whole number: {offset[CAS]}")
+        raise PenstockError(f"'{CAS}' is not an integer: {offset[CAS]}")

@@ -66,8 +66,8 @@ class CouchbaseReader(SourceReader):
         self._not_before = clock()
         if any(is_dcp(stored.offset) for stored in context.stored_offsets):
             log.warning(
-                "The stored offsets are of Couchbase's connector, which reads the change protocol. "
-                "They cannot be used here: the source begins as couchbase.stream.from says"
+                "The stored offsets were written by Couchbase's connector, which reads the change "
+                "protocol (DCP), and cannot be used; starting as couchbase.stream.from specifies"
             )
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:

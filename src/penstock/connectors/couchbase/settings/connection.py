@@ -38,43 +38,43 @@ SEED_NODES: Final = _CONNECTION.key(
     "seed.nodes",
     LIST,
     REQUIRED,
-    "The cluster's nodes: host names, with the port of the data service if it is not 11210 (11207 "
-    "with TLS).",
+    "Host names of the cluster's nodes, with the port of the data service if it is not 11210 "
+    "(11207 with TLS).",
     check=non_empty_list(),
     importance=HIGH,
     width=Width.LONG,
 )
-USERNAME: Final = _CONNECTION.key("username", STRING, REQUIRED, "The user.", importance=HIGH)
+USERNAME: Final = _CONNECTION.key("username", STRING, REQUIRED, "The user name.", importance=HIGH)
 PASSWORD_KEY: Final = _CONNECTION.key(
     "password",
     PASSWORD,
     REQUIRED,
-    "The user's password. The environment variable `KAFKA_COUCHBASE_PASSWORD` of tasks replaces "
+    "The user's password. The environment variable `KAFKA_COUCHBASE_PASSWORD` of tasks overrides "
     "it.",
     importance=HIGH,
 )
 BUCKET: Final = _CONNECTION.key(
-    "bucket", STRING, "", "The bucket.", importance=HIGH, width=Width.LONG
+    "bucket", STRING, "", "The name of the bucket.", importance=HIGH, width=Width.LONG
 )
 NETWORK: Final = _CONNECTION.key(
     "network",
     STRING,
     "auto",
-    "Which of a node's addresses is used where it has several: `default`, `external`, or `auto`: "
-    "those that the seed nodes are among.",
+    "Which address of a node to use if it has several: `default`, `external`, or `auto`: the kind "
+    "that the seed nodes belong to.",
 )
 BOOTSTRAP_TIMEOUT: Final = _CONNECTION.key(
     "bootstrap.timeout",
     STRING,
     "30s",
-    "How long a task waits for a connection before it tries again.",
+    "How long a task waits for a connection before it retries.",
     check=DURATION,
 )
 ENABLE_TLS: Final = _SECURITY.key(
     "enable.tls",
     BOOLEAN,
     False,
-    "Whether connections are encrypted.",
+    "Whether to connect with TLS.",
     shown="Enable TLS",
     dependents=(
         "trust.certificate.path",
@@ -89,15 +89,15 @@ VERIFY_NAMES: Final = _SECURITY.key(
     "enable.hostname.verification",
     BOOLEAN,
     True,
-    "Whether the server's certificate is verified. The SDK verifies all of it or nothing: `false` "
-    "accepts any certificate.",
+    "Whether to verify the server's certificate. The SDK verifies either everything or nothing: "
+    "`false` accepts any certificate.",
     shown="Enable TLS Hostname Verification",
 )
 TRUST_STORE: Final = _SECURITY.key(
     "trust.store.path",
     STRING,
     "",
-    "The certificates that are trusted: a PKCS12 file.",
+    "The trusted certificates: a PKCS12 file.",
     width=Width.LONG,
 )
 TRUST_PASSWORD: Final = _SECURITY.key(
@@ -105,43 +105,42 @@ TRUST_PASSWORD: Final = _SECURITY.key(
     PASSWORD,
     Secret(""),
     "The password of the trust store. The environment variable "
-    "`KAFKA_COUCHBASE_TRUST_STORE_PASSWORD` of tasks replaces it.",
+    "`KAFKA_COUCHBASE_TRUST_STORE_PASSWORD` of tasks overrides it.",
 )
 TRUST_CERTIFICATE: Final = _SECURITY.key(
     "trust.certificate.path",
     STRING,
     "",
-    "The certificates that are trusted: a PEM file.",
+    "The trusted certificates: a PEM file.",
     width=Width.LONG,
 )
 CLIENT_CERTIFICATE: Final = _SECURITY.key(
     "client.certificate.path",
     STRING,
     "",
-    "The client's key and certificates, as a PKCS12 or PEM file; user and password are not used "
-    "then.",
+    "The client certificates and key, as a PKCS12 or PEM file. Replaces user name and password.",
     width=Width.LONG,
 )
 CLIENT_PASSWORD: Final = _SECURITY.key(
     "client.certificate.password",
     PASSWORD,
     Secret(""),
-    "The password of the client's file. The environment variable "
-    "`KAFKA_COUCHBASE_CLIENT_CERTIFICATE_PASSWORD` of tasks replaces it.",
+    "The password of the client certificate file. The environment variable "
+    "`KAFKA_COUCHBASE_CLIENT_CERTIFICATE_PASSWORD` of tasks overrides it.",
 )
 LOG_REDACTION: Final = _LOGGING.key(
     "log.redaction",
     STRING,
     "NONE",
-    "Whether ids of documents in log lines and error messages are enclosed in `<ud>` and `</ud>`, "
-    "for Couchbase's redaction tool: with `PARTIAL` and `FULL`.",
+    "Whether to enclose document ids in log lines and error messages in `<ud>` and `</ud>`, for "
+    "Couchbase's redaction tool: `PARTIAL` and `FULL` do.",
     check=Words(("NONE", "PARTIAL", "FULL")),
 )
 LOG_LIFECYCLE: Final = _LOGGING.key(
-    "log.document.lifecycle", BOOLEAN, False, "No effect: there are no such log lines."
+    "log.document.lifecycle", BOOLEAN, False, "Ignored: document lifecycles are not logged."
 )
 METRICS_INTERVAL: Final = _LOGGING.key(
-    "metrics.interval", STRING, "10m", "No effect: metrics are at `/metrics`.", check=DURATION
+    "metrics.interval", STRING, "10m", "Ignored: metrics are at `/metrics`.", check=DURATION
 )
 
 COMMON_KEYS: Final[tuple[Key[object], ...]] = (

@@ -74,9 +74,8 @@ DEFAULT_COLLECTION: Final = _BEHAVIOR.key(
     "default.collection",
     STRING,
     "_default._default",
-    "The collection of documents: `scope.collection` or `bucket.scope.collection`; "
-    "backticks enclose the name of a bucket with dots. `couchbase.default.collection[TOPIC]` is "
-    "that of a topic.",
+    "The collection to write to: `scope.collection` or `bucket.scope.collection`; enclose a bucket "
+    "name with dots in backticks. Use `couchbase.default.collection[TOPIC]` for a single topic.",
     check=Readable(
         lambda text: parse_keyspace(text, None), "scope.collection or bucket.scope.collection"
     ),
@@ -85,7 +84,7 @@ TOPIC_TO_COLLECTION: Final = _BEHAVIOR.key(
     "topic.to.collection",
     LIST,
     (),
-    "Collections of topics, as `TOPIC=scope.collection`. Deprecated by "
+    "The collections for topics, as `TOPIC=scope.collection`. Deprecated; use "
     "`couchbase.default.collection[TOPIC]`.",
     check=Readable(
         lambda entries: [parse_keyspace(name, None) for name in pairs_of(entries).values()],
@@ -96,7 +95,7 @@ TOPIC_TO_ID: Final = _BEHAVIOR.key(
     "topic.to.document.id",
     LIST,
     (),
-    "What `couchbase.document.id` is for topics, as `TOPIC=${/id}`. Deprecated by "
+    "The `couchbase.document.id` for topics, as `TOPIC=${/id}`. Deprecated; use "
     "`couchbase.document.id[TOPIC]`.",
     check=Readable(
         lambda entries: [IdFormat(text) for text in pairs_of(entries).values()], "topic=${/id},…"
@@ -106,57 +105,56 @@ SINK_HANDLER: Final = _BEHAVIOR.key(
     "sink.handler",
     CLASS,
     Handler.UPSERT.class_name,
-    "What becomes of a record: a document (`UpsertSinkHandler`), a part of one "
-    "(`SubDocumentSinkHandler`) or a statement (`N1qlSinkHandler`), by the names of Couchbase's "
-    "classes. Other classes are refused.",
+    "How to write a record: as a document (`UpsertSinkHandler`), a part of one "
+    "(`SubDocumentSinkHandler`) or a statement (`N1qlSinkHandler`). The values are Couchbase's "
+    "class names; other classes are not supported.",
     check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)),
 )
 DOCUMENT_MODE: Final = _BEHAVIOR.key(
     "document.mode",
     STRING,
     "DOCUMENT",
-    "`N1QL` and `SUBDOCUMENT` take the place of `couchbase.sink.handler`. Deprecated.",
+    "`N1QL` and `SUBDOCUMENT` override `couchbase.sink.handler`. Deprecated.",
     check=Words(("DOCUMENT", "SUBDOCUMENT", "N1QL")),
 )
 DOCUMENT_ID: Final = _BEHAVIOR.key(
     "document.id",
     STRING,
     "",
-    "The id of documents, with places for values of the record: `widget::${/id}`. Empty, or "
-    "where a value is missing: the record's key, and else `topic/partition/offset`. "
-    "`couchbase.document.id[TOPIC]` is that of a topic.",
+    "The document id, with placeholders for values of the record: `widget::${/id}`. If empty, or "
+    "if a value is missing: the record's key, otherwise `topic/partition/offset`. Use "
+    "`couchbase.document.id[TOPIC]` for a single topic.",
     check=Readable(IdFormat, "a string with placeholders like ${/path/to/field}"),
 )
 REMOVE_ID: Final = _BEHAVIOR.key(
     "remove.document.id",
     BOOLEAN,
     False,
-    "Whether the fields that the id is made of are omitted from the document. "
-    "`couchbase.remove.document.id[TOPIC]` is that of a topic.",
+    "Whether to omit the fields of the id from the document. Use "
+    "`couchbase.remove.document.id[TOPIC]` for a single topic.",
 )
 EXPIRATION: Final = _BEHAVIOR.key(
     "document.expiration",
     STRING,
     "0",
-    "After what time documents expire, such as `30m`; 0: never. "
-    "`couchbase.document.expiration[TOPIC]` is that of a topic. Statements do not set it.",
+    "When documents expire after a write, such as `30m`; 0: never. Use "
+    "`couchbase.document.expiration[TOPIC]` for a single topic. Does not apply to statements.",
     check=DURATION,
 )
 RETRY_TIMEOUT: Final = _BEHAVIOR.key(
     "retry.timeout",
     STRING,
     "0",
-    "For how long a write is repeated while the cluster is unreachable or busy, before "
-    "the task fails; 0: "
-    "without end (in Couchbase's connector: the task fails at once).",
+    "How long to retry a write while the cluster is unreachable or busy, before the task fails; 0: "
+    "indefinitely (in Couchbase's connector: fail at once).",
     check=DURATION,
 )
 DURABILITY: Final = _DURABILITY.key(
     "durability",
     STRING,
     "NONE",
-    "When a write counts as done; NONE: when the active node has it in memory. Needs Couchbase "
-    "Server 6.5 or later.",
+    "When a write counts as done; NONE: when it is in the memory of the active node. Needs "
+    "Couchbase Server 6.5 or later.",
     check=Words(
         ("NONE", "MAJORITY", "MAJORITY_AND_PERSIST_TO_ACTIVE", "PERSIST_TO_MAJORITY"),
     ),
@@ -165,72 +163,81 @@ PERSIST_TO: Final = _DURABILITY.key(
     "persist.to",
     STRING,
     "NONE",
-    "On how many nodes a write is on disk before it counts as done, for servers before 6.5.",
+    "How many nodes must have a write on disk before it counts as done, for servers before 6.5.",
     check=Words(("NONE", "ACTIVE", "ONE", "TWO", "THREE", "FOUR")),
 )
 REPLICATE_TO: Final = _DURABILITY.key(
     "replicate.to",
     STRING,
     "NONE",
-    "How many replicas have a write in memory before it counts as done, for servers before 6.5.",
+    "How many replicas must have a write in memory before it counts as done, for servers before "
+    "6.5.",
     check=Words(("NONE", "ONE", "TWO", "THREE")),
 )
 N1QL_OPERATION: Final = _N1QL.key(
     "n1ql.operation",
     STRING,
     "UPDATE",
-    "`UPDATE`: sets the record's fields in the document with its id. `UPDATE_WHERE`: in all "
-    "documents that `couchbase.n1ql.where.fields` select.",
+    "`UPDATE`: set the record's fields in the document with its id. `UPDATE_WHERE`: in all "
+    "documents that `couchbase.n1ql.where.fields` selects.",
     check=Words(("UPDATE", "UPDATE_WHERE")),
 )
 N1QL_WHERE: Final = _N1QL.key(
     "n1ql.where.fields",
     LIST,
     (),
-    "For `UPDATE_WHERE`: fields that have the record's value in the documents to change, or a "
-    "fixed text: `type:widget,color`.",
+    "For `UPDATE_WHERE`: the fields of a document that must equal those of the record, or a fixed "
+    "string: `type:widget,color`.",
 )
 N1QL_CREATE: Final = _N1QL.key(
     "n1ql.create.document",
     BOOLEAN,
     True,
-    "Whether `UPDATE` creates a document that does not exist.",
+    "Whether `UPDATE` creates missing documents.",
 )
 ANALYTICS_RECORDS: Final = _ANALYTICS.key(
-    "analytics.max.records.in.batch", INT, 100, "No effect: there is no such handler."
+    "analytics.max.records.in.batch", INT, 100, "Ignored: this handler is not supported."
 )
 ANALYTICS_SIZE: Final = _ANALYTICS.key(
-    "analytics.max.size.in.batch", STRING, "5m", "No effect: there is no such handler.", check=SIZE
+    "analytics.max.size.in.batch",
+    STRING,
+    "5m",
+    "Ignored: this handler is not supported.",
+    check=SIZE,
 )
 ANALYTICS_TIMEOUT: Final = _ANALYTICS.key(
-    "analytics.query.timeout", STRING, "5m", "No effect: there is no such handler.", check=DURATION
+    "analytics.query.timeout",
+    STRING,
+    "5m",
+    "Ignored: this handler is not supported.",
+    check=DURATION,
 )
 PART_PATH: Final = _PART.key(
     "subdocument.path",
     STRING,
     "",
-    "The path of the part of a document that a record is written to; if it begins with `/`, a JSON "
-    "pointer to the record's field with that path.",
+    "The path in the document to write the record to; if it begins with `/`, a JSON pointer to the "
+    "field of the record that contains this path.",
 )
 PART_OPERATION: Final = _PART.key(
     "subdocument.operation",
     STRING,
     "UPSERT",
-    "Whether the record replaces what is at the path, or is added to the array there, in front or "
-    "at the end.",
+    "Whether the record replaces the value at the path, or is prepended or appended to the array "
+    "there.",
     check=Words(("UPSERT", "ARRAY_PREPEND", "ARRAY_APPEND")),
 )
 PART_CREATE_PATH: Final = _PART.key(
     "subdocument.create.path",
     BOOLEAN,
     True,
-    "Whether what is missing of the path is created.",
+    "Whether to create missing parts of the path.",
 )
 PART_CREATE: Final = _PART.key(
     "subdocument.create.document",
     BOOLEAN,
     True,
-    "Whether a document that does not exist is created.",
+    "Whether to create missing documents.",
 )
 _OLD_CREATE: Final = "couchbase.create.document"
 

@@ -64,7 +64,7 @@ HEADERS: Final = (
 )
 _DCP_HEADERS: Final = ("partitionUuid", "seqno", "rev", "expiry")
 _UNSUPPORTED: Final = {
-    "SchemaRegistrySourceHandler": "schemas of a registry are not supported; use "
+    "SchemaRegistrySourceHandler": "schema registries are not supported; use "
     "ConfigurableSchemaSourceHandler with couchbase.value.schema"
 }
 
@@ -93,7 +93,7 @@ def filters_system(name: str) -> bool:
     short = name.removeprefix(FILTERS)
     if short not in (FILTER, FILTER_WITH_SYSTEM):
         raise ValueError(
-            f"classes for the JVM do not run here; the filters are {FILTERS}{FILTER}, "
+            f"JVM classes are not supported; the filters are {FILTERS}{FILTER}, "
             f"{FILTERS}{FILTER_WITH_SYSTEM}"
         )
     return short == FILTER
@@ -102,9 +102,7 @@ def filters_system(name: str) -> bool:
 def _headers(names: tuple[str, ...]) -> None:
     for name in names:
         if name in _DCP_HEADERS:
-            raise ValueError(
-                f"'{name}' is of the change protocol, which this connector cannot read"
-            )
+            raise ValueError(f"'{name}' requires the change protocol (DCP), which is not supported")
         if name not in HEADERS:
             raise ValueError(f"Invalid header name '{name}'; must be one of {', '.join(HEADERS)}")
 
@@ -135,14 +133,14 @@ TOPIC: Final = _BEHAVIOR.key(
     "topic",
     STRING,
     "${bucket}.${scope}.${collection}",
-    "The topic of records, with places for the names of the bucket, the scope and the collection. "
-    "`couchbase.topic[scope.collection]` is that of a collection.",
+    "The topic of records, with placeholders for the names of bucket, scope and collection. Use "
+    "`couchbase.topic[scope.collection]` for a single collection.",
 )
 COLLECTION_TO_TOPIC: Final = _BEHAVIOR.key(
     "collection.to.topic",
     LIST,
     (),
-    "Topics of collections, as `scope.collection=TOPIC`. Deprecated by "
+    "The topics for collections, as `scope.collection=TOPIC`. Deprecated; use "
     "`couchbase.topic[scope.collection]`.",
     check=Readable(
         lambda listed: [parse_collection(name) for name in pairs_of(listed)],
@@ -153,61 +151,61 @@ SOURCE_HANDLER: Final = _BEHAVIOR.key(
     "source.handler",
     CLASS,
     REQUIRED,
-    "What a record has of a document, by the names of Couchbase's classes. Other classes are "
-    "refused.",
+    "What a record contains. The values are Couchbase's class names; other classes are not "
+    "supported.",
     check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)),
 )
 HEADER_NAMES: Final = _BEHAVIOR.key(
     "headers",
     LIST,
     (),
-    "Headers about the document: `bucket`, `scope`, `collection`, `key`, `qualifiedKey`, `cas`, "
+    "The headers to add: `bucket`, `scope`, `collection`, `key`, `qualifiedKey`, `cas`, "
     "`partition`.",
     check=Readable(_headers, f"Zero or more of {', '.join(HEADERS)}"),
 )
 HEADER_PREFIX: Final = _BEHAVIOR.key(
-    "header.name.prefix", STRING, "couchbase.", "What names of headers begin with."
+    "header.name.prefix", STRING, "couchbase.", "The prefix of header names."
 )
 EVENT_FILTER: Final = _BEHAVIOR.key(
     "event.filter",
     CLASS,
     FILTERS + FILTER,
-    "Which documents are skipped: `AllPassFilter` those of system scopes and of transactions "
-    "(`_txn:`), `AllPassIncludingSystemFilter` none. Other classes are refused.",
+    "Which documents to skip: `AllPassFilter` those of system scopes and of transactions "
+    "(`_txn:`), `AllPassIncludingSystemFilter` none. Other classes are not supported.",
     check=Readable(filters_system, f"{FILTERS}{FILTER}, {FILTERS}{FILTER_WITH_SYSTEM}"),
 )
 BLACK_HOLE: Final = _BEHAVIOR.key(
-    "black.hole.topic", STRING, "", "No effect: offsets are stored without records."
+    "black.hole.topic", STRING, "", "Ignored: offsets are stored without records."
 )
 INITIAL_OFFSET: Final = _BEHAVIOR.key(
-    "initial.offset.topic", STRING, "", "No effect: offsets are stored without records."
+    "initial.offset.topic", STRING, "", "Ignored: offsets are stored without records."
 )
 BATCH: Final = _BEHAVIOR.key(
-    "batch.size.max", INT, 2_000, "The most documents of a query.", check=at_least(1)
+    "batch.size.max", INT, 2_000, "Maximum number of documents per query.", check=at_least(1)
 )
 NO_VALUE: Final = _BEHAVIOR.key(
-    "no.value", BOOLEAN, False, "Whether records are without the content of documents."
+    "no.value", BOOLEAN, False, "Whether to omit the content of documents from records."
 )
 NAME_IN_OFFSETS: Final = _BEHAVIOR.key(
     "connector.name.in.offsets",
     BOOLEAN,
     False,
-    "Whether source partitions have the connector's name.",
+    "Whether to add the connector's name to source partitions.",
 )
 STREAM_FROM: Final = _BEHAVIOR.key(
     "stream.from",
     STRING,
     "SAVED_OFFSET_OR_BEGINNING",
-    "Where a task begins.",
+    "Where to begin reading.",
     check=Words(("SAVED_OFFSET_OR_BEGINNING", "SAVED_OFFSET_OR_NOW", "BEGINNING", "NOW")),
 )
-SCOPE: Final = _BEHAVIOR.key("scope", STRING, "", "The scope whose collections are read.")
+SCOPE: Final = _BEHAVIOR.key("scope", STRING, "", "The scope whose collections to read.")
 COLLECTIONS: Final = _BEHAVIOR.key(
     "collections",
     LIST,
     (),
-    "The collections that are read, as `scope.collection`. Without them, and without "
-    "`couchbase.scope`, all of the bucket.",
+    "The collections to read, as `scope.collection`. Without them, and without `couchbase.scope`: "
+    "all of the bucket.",
     check=all_of(
         entries(),
         Readable(lambda listed: [parse_collection(name) for name in listed], "scope.collection,…"),
@@ -217,57 +215,57 @@ JSONPATH: Final = _BEHAVIOR.key(
     "jsonpath.filter",
     STRING,
     "",
-    "Refused unless empty: use a transform with a predicate.",
+    "Must be empty: use a transform with a predicate.",
     check=Readable(_must_be_empty, "empty"),
 )
 VALUE_SCHEMA: Final = _SCHEMA.key(
     "value.schema",
     STRING,
     "",
-    "The schema of values for `ConfigurableSchemaSourceHandler`: an Avro record. Documents that do "
-    "not fit are skipped. `couchbase.value.schema[scope.collection]` is that of a collection.",
+    "The schema of values for `ConfigurableSchemaSourceHandler`: an Avro record. Skips documents "
+    "that do not match. Use `couchbase.value.schema[scope.collection]` for a single collection.",
     check=Readable(schema_of, "an Avro record, as JSON"),
 )
 SCHEMA_FAILURE: Final = _SCHEMA.key(
     "schema.failure.action",
     STRING,
     "TERMINATE",
-    "No effect: schemas of a registry are not supported.",
+    "Ignored: schema registries are not supported.",
     check=Words(("TERMINATE", "DROP", "DLQ")),
 )
 DLQ_TOPIC: Final = _SCHEMA.key(
     "dlq.topic",
     STRING,
     "couchbase.dlq",
-    "No effect: schemas of a registry are not supported.",
+    "Ignored: schema registries are not supported.",
 )
 COMPRESSION: Final = _DCP.key(
     "compression",
     STRING,
     "ENABLED",
-    "No effect.",
+    "Ignored.",
     check=Words(("DISABLED", "FORCED", "ENABLED")),
 )
 PERSISTENCE: Final = _DCP.key(
-    "persistence.polling.interval", STRING, "100ms", "No effect.", check=DURATION
+    "persistence.polling.interval", STRING, "100ms", "Ignored.", check=DURATION
 )
-FLOW_CONTROL: Final = _DCP.key("flow.control.buffer", STRING, "16m", "No effect.", check=SIZE)
-XATTRS: Final = _DCP.key("xattrs", BOOLEAN, False, "No effect.")
+FLOW_CONTROL: Final = _DCP.key("flow.control.buffer", STRING, "16m", "Ignored.", check=SIZE)
+XATTRS: Final = _DCP.key("xattrs", BOOLEAN, False, "Ignored.")
 DCP_TRACE: Final = _DCP.key(
     "enable.dcp.trace",
     BOOLEAN,
     False,
-    "No effect.",
+    "Ignored.",
     dependents=("dcp.trace.document.id.regex",),
 )
-DCP_TRACE_IDS: Final = _DCP.key("dcp.trace.document.id.regex", STRING, ".*", "No effect.")
+DCP_TRACE_IDS: Final = _DCP.key("dcp.trace.document.id.regex", STRING, ".*", "Ignored.")
 
 POLL_INTERVAL: Final = Key(
     "penstock.couchbase.poll.interval.ms",
     LONG,
     default=1_000,
     check=at_least(1),
-    doc="How long a task waits before it asks again when there were no changes.",
+    doc="How long to wait after a poll without changes, in ms.",
     group="Polling",
     order=1,
 )
@@ -276,8 +274,9 @@ POLL_DELAY: Final = Key(
     LONG,
     default=5_000,
     check=at_least(0),
-    doc="How old a change has to be before it is read, by CAS: nodes take CAS values from their "
-    "clocks, so the order of changes is certain only when no clock can still give a smaller one.",
+    doc="How old a change must be before it is read, by CAS, in ms: nodes take CAS values from "
+    "their clocks, so the order of changes is certain only when no clock can still generate a "
+    "smaller value.",
     group="Polling",
     order=2,
 )
@@ -285,8 +284,9 @@ SEQUENCE: Final = Key(
     "penstock.couchbase.sequence.field",
     STRING,
     default="",
-    doc="A field that grows with every change, such as a sequence number or a time, to read "
-    "documents by instead of CAS; dots lead into objects. Documents without it are not read.",
+    doc="A field to order documents by instead of CAS; it must increase with every change, such as "
+    "a sequence number or a timestamp. Dots separate nested fields. Documents without it are not "
+    "read.",
     group="Polling",
     order=3,
 )

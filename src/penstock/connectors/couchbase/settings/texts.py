@@ -29,7 +29,7 @@ def handler_of(handlers: type[E], package: str, name: str, unsupported: Mapping[
     try:
         return handlers(short)
     except ValueError:
-        reason = unsupported.get(short, "classes for the JVM do not run here")
+        reason = unsupported.get(short, "JVM classes are not supported")
         listed = ", ".join(package + handler.value for handler in handlers)
         raise ValueError(f"{reason}; the handlers are {listed}") from None
 

@@ -26,7 +26,7 @@ def statement_of(document: Document, plan: Statements) -> Statement:
     with fields."""
     content = document.content
     if not isinstance(content, dict) or not content:
-        raise DataError("The value is not an object with fields, which N1qlSinkHandler needs")
+        raise DataError("The value is not an object with fields, as N1qlSinkHandler requires")
     keyspace = document.keyspace.quoted
     parameters: dict[str, Any] = {f"f{at}": value for at, value in enumerate(content.values())}
     names = list(content)

@@ -116,8 +116,8 @@ class CouchbaseWriter(SinkWriter):
         fallen_back = sum(document.falls_back for document in documents)
         if fallen_back:
             log.warning(
-                "%d records have no value for a placeholder of couchbase.document.id; the ids of "
-                "their documents are their keys",
+                "%d records have no value for a placeholder of couchbase.document.id; using their "
+                "keys as document ids",
                 fallen_back,
             )
         return documents

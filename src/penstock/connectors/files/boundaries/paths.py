@@ -59,7 +59,7 @@ def field_text(name: str, value: Value) -> str:
     if value is None:
         return f"{name}=null"
     raise DataError(
-        f"partition.field.name names '{name}', whose value is {type(value).__name__}: only texts, "
+        f"Field '{name}' of partition.field.name is of type {type(value).__name__}; only strings, "
         "integers and booleans can name a folder"
     )
 
@@ -139,10 +139,12 @@ def time_of(value: Value) -> int:
             moment = datetime.fromisoformat(value)
         except ValueError as cause:
             raise DataError(
-                f"timestamp.field holds {value!r}, which is not an ISO 8601 time"
+                f"timestamp.field contains {value!r}, which is not an ISO 8601 time"
             ) from cause
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return (moment - EPOCH) // _MS
     kind = "null" if value is None else type(value).__name__
-    raise DataError(f"timestamp.field holds {kind}; a number, a Timestamp or a string is needed")
+    raise DataError(
+        f"timestamp.field contains {kind}; it must be a number, a Timestamp or a string"
+    )

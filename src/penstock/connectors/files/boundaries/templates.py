@@ -90,15 +90,17 @@ def compile_template(text: str) -> Template:
         or (names <= {"key", "topic", "partition"} and "key" in names)
     ):
         raise TemplateInvalid(
-            "it has to have topic, partition and start_offset, and may have timestamp and key; or "
-            "it has key, and may have topic and partition"
+            "it must contain topic, partition and start_offset, optionally with timestamp and "
+            "key; or key, optionally with topic and partition"
         )
     return template
 
 
 def _variable(name: str | None, colon: str, parameter: str | None) -> Variable:
     if name not in _PARAMETERS:
-        raise TemplateInvalid(f"it has no variable '{name or ''}': {', '.join(_PARAMETERS)}")
+        raise TemplateInvalid(
+            f"'{name or ''}' is not a variable; variables are {', '.join(_PARAMETERS)}"
+        )
     allowed = _PARAMETERS[name]
     if parameter is None:
         if colon or name == "timestamp":

@@ -43,7 +43,7 @@ _WIDEST: Final = 38
 def arrow_type(schema: Schema | None) -> Any:
     """The Arrow type of a schema's values. Raises DataError if there is none."""
     if schema is None:
-        raise DataError("Files of columns need schemas for all that is in arrays and maps")
+        raise DataError("Columnar files need schemas for the elements of arrays and maps")
     if schema.logical is Logical.DECIMAL:
         precision = int((schema.parameters or {}).get(_PRECISION, _WIDEST))
         kind = pa.decimal128 if precision <= _WIDEST else pa.decimal256
@@ -57,7 +57,7 @@ def arrow_type(schema: Schema | None) -> Any:
             return pa.map_(arrow_type(schema.key_schema), _field("value", schema.value_schema))
         case Type.STRUCT:
             if not schema.fields:
-                raise DataError("Files of columns cannot have structs without fields")
+                raise DataError("Columnar files cannot contain structs without fields")
             return pa.struct([_field(field.name, field.schema) for field in schema.fields])
     return _PRIMITIVES[schema.type]
 
@@ -136,7 +136,7 @@ def _refused(schema: Schema, values: list[Value], columns: Any) -> Failed:
         except DataError as error:
             failed[row] = error
         except Exception as error:
-            failed[row] = DataError(f"The value cannot be in a column: {error}")
+            failed[row] = DataError(f"The value cannot be written to a column: {error}")
     if not failed:
         raise AssertionError("values that are good one by one are good together")
     return failed

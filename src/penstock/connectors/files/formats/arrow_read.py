@@ -292,7 +292,7 @@ def _time(ms: int) -> time:
     try:
         return time(hour, minute, second, ms * 1000)
     except ValueError as error:
-        raise DataError(f"A Time is none of a day: {error}") from error
+        raise DataError(f"A Time is outside the 24 hours of a day: {error}") from error
 
 
 def _lists(array: Any) -> list[Value]:

@@ -159,7 +159,7 @@ def _parsed(schema: Schema) -> tuple[Any, str]:
     try:
         array_schema = parse_schema({"type": "array", "items": declared})
     except (SchemaParseException, ValueError) as error:
-        raise DataError(f"The schema is none for Avro: {error}") from error
+        raise DataError(f"The schema is not valid in Avro: {error}") from error
     return array_schema, json.dumps(declared, separators=(",", ":"))
 
 
@@ -177,7 +177,7 @@ class _Declaring:
 
     def declared(self, schema: Schema | None) -> Any:
         if schema is None:
-            raise DataError("Avro files need schemas for all that is in arrays and maps")
+            raise DataError("Avro files need schemas for the elements of arrays and maps")
         plain = self._plain(schema)
         if not schema.optional:
             return plain
@@ -252,7 +252,7 @@ def _connect(schema: Schema) -> dict[str, Any]:
 
 def _name(name: str) -> str:
     if _NAME.fullmatch(name) is None:
-        raise DataError(f"'{name}' is not a name for Avro: letters, digits and underscores are")
+        raise DataError(f"'{name}' is not a valid Avro name; use letters, digits and underscores")
     return name
 
 

@@ -190,7 +190,7 @@ class _AvroDecoder(Decoder):
         source.seek(0)
         head = source.exactly(min(len(_MAGIC), source.fill(len(_MAGIC))))
         if not _MAGIC.startswith(head):
-            raise NotThisFormat("The file is none of Avro: it does not begin with 'Obj'")
+            raise NotThisFormat("The file is not an Avro file: it does not begin with 'Obj'")
         if head != _MAGIC:
             raise Truncated("The file ends in its header")
         meta: dict[str, bytes] = {}
@@ -214,7 +214,7 @@ class _AvroDecoder(Decoder):
     def _sized(self) -> bytes:
         size = self._input.long()
         if not 0 <= size <= _MOST_META:
-            raise Truncated("The file is damaged: a size in its header is none")
+            raise Truncated("The file is damaged: a size in its header is invalid")
         return self._input.exactly(size)
 
     def _next_block(self) -> bool:
@@ -230,7 +230,7 @@ class _AvroDecoder(Decoder):
             try:
                 count, size = source.long(), source.long()
                 if count < 0 or size < 0:
-                    raise Truncated("The file is damaged: a block has no size")
+                    raise Truncated("The file is damaged: the size of a block is invalid")
                 if not self._growing and source.tell() + size + _SYNC_SIZE > self._source.size:
                     raise Truncated("The file ends in the middle of a block")
                 if 0 < count <= self._skip:
@@ -277,7 +277,7 @@ class _AvroDecoder(Decoder):
         except Exception as error:
             at = self._decode_rest(error, at, count, decoded, len(values) - self._skip, failed)
         if at > len(block) or (count == remaining and at != len(block)):
-            raise Truncated("The file is damaged: a block has other records than it says")
+            raise Truncated("The file is damaged: a block does not match its record count")
         self._at = at
         self._remaining -= count
         self._record += count

@@ -65,7 +65,7 @@ def _require_magic(source: Input, magic: bytes) -> None:
     head = source.read(len(magic))
     source.seek(0)
     if not magic.startswith(head):
-        raise NotThisFormat("The file is not compressed as its name or the setting says")
+        raise NotThisFormat("The file is not compressed as its name or the setting specifies")
 
 
 class _Gzip:
@@ -259,7 +259,7 @@ class _Blocks:
             elif kind == 1:
                 yield data[4:]
             elif kind < 0x80:
-                raise Truncated(f"A chunk of snappy is of the unknown type {kind}")
+                raise Truncated(f"A snappy chunk has the unknown type {kind}")
             elif kind == 0xFF and data != _FRAMED[4:]:
                 raise NotThisFormat("The file is not compressed with snappy")
             head = self._exactly_or_none(4)
@@ -351,7 +351,7 @@ def _inflate(data: bytes) -> bytes:
 def _snappy(data: bytes) -> bytes:
     out = _unsnap(data[:-4])
     if zlib.crc32(out) != int.from_bytes(data[-4:]):
-        raise Truncated("A compressed block is damaged: its checksum is another")
+        raise Truncated("A compressed block is damaged: its checksum does not match")
     return out
 
 

@@ -114,7 +114,7 @@ class _ColumnDecoder(Decoder):
         self._source.seek(0)
         head = self._source.read(len(self.magic))
         if not self.magic.startswith(head):
-            raise NotThisFormat(f"The file is none of {self.name}")
+            raise NotThisFormat(f"The file is not in {self.name} format")
         columns, text, self._batches = self.opened()
         schema = struct_schema(columns)
         names = schema.field_names

@@ -415,7 +415,7 @@ class _CsvDecoder(LineDecoder[bytes]):
         return members
 
     def _wrong_count(self, cells: int) -> DataError:
-        return DataError(f"it has {cells} cells, and the file {len(self._names)} columns")
+        return DataError(f"it has {cells} cells, but the file has {len(self._names)} columns")
 
     def _fits(self, members: Mapping[str, Any]) -> bool:
         """Whether the cells that Arrow converted are valid for the schema."""

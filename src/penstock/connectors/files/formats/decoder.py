@@ -29,8 +29,8 @@ class TooLarge(DataError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"A record is larger than {limit} bytes; raise {RECORD_MAX} if that is right, or check "
-            "that format and separator are those of the file"
+            f"A record is larger than {limit} bytes; increase {RECORD_MAX}, or check that format "
+            "and separator match the file"
         )
 
 

@@ -65,7 +65,7 @@ class Format(ABC):
         """The schema; raises DataError if there is none."""
         if schema is None:
             raise DataError(
-                f"{name} files need records with a schema; use a converter that gives one, or "
+                f"{name} files need records with a schema; use a converter that provides one, or "
                 "another format.class"
             )
         return schema

@@ -309,4 +309,4 @@ class _DocumentDecoder(Decoder):
     def _error(self, why: str) -> DataError:
         if not self._is_json:
             return NotThisFormat(f"The file is not JSON: {why}")
-        return Truncated(f"The file is damaged or cut off behind record {self._record}: {why}")
+        return Truncated(f"The file is damaged or cut off after record {self._record}: {why}")

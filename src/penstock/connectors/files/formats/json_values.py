@@ -172,7 +172,7 @@ def scaled(text: str, scale: int) -> Decimal:
     except DecimalException as error:
         raise DataError(f"{_shown(text)} is not a Decimal") from error
     if rest:
-        raise DataError(f"{text} has more than {scale} digits behind the point")
+        raise DataError(f"{text} has more than {scale} digits after the decimal point")
     return Decimal((digits.sign, tuple(map(int, str(unscaled))), -scale))
 
 

@@ -82,7 +82,8 @@ class _BytesEncoder(Encoder[list[bytes]]):
             for row, value in enumerate(values):
                 if not isinstance(value, bytes):
                     failed[row] = DataError(
-                        f"ByteArrayFormat writes bytes, and this is {type(value).__name__}; use "
+                        f"ByteArrayFormat writes bytes, but the value is {type(value).__name__}; "
+                        "use "
                         "value.converter=org.apache.kafka.connect.converters.ByteArrayConverter"
                     )
         return failed or values
@@ -147,7 +148,7 @@ class _CsvEncoder(Encoder[tuple[list[str], list[str]]]):
                 if names is None:
                     names = list(map(str, value))
                 elif self._schema is None and not (len(value) == len(names) >= 1):
-                    raise DataError(f"The members are not those of the file: {', '.join(names)}")
+                    raise DataError(f"The fields are not those of the file: {', '.join(names)}")
                 text = self._line(self._cells(value, names))
                 text.encode()
                 lines.append(text)

@@ -183,8 +183,8 @@ _BINARY: Final = {
     b"\x28\xb5\x2f\xfd": "compressed with zstd",
     b"\x82SNAPPY\0": "compressed with snappy",
     b"\xff\x06\0\0sNaPpY": "compressed with snappy",
-    b"PAR1\x15": "of Parquet",
-    b"Obj\x01": "of Avro",
+    b"PAR1\x15": "a Parquet file",
+    b"Obj\x01": "an Avro file",
 }
 """First bytes that no text file has."""
 
@@ -195,7 +195,7 @@ def refuse_binary(source: Input) -> None:
     head = source.read(max(map(len, _BINARY)))
     for magic, description in _BINARY.items():
         if head.startswith(magic):
-            raise NotThisFormat(f"The file is {description}, and not text")
+            raise NotThisFormat(f"The file is {description}, not text")
 
 
 class LineDecoder(Decoder, Generic[L]):

@@ -71,7 +71,7 @@ def pattern(path: str) -> Pattern:
     """
     parts = absolute(path + "*" if path.endswith("/") else path).split("/")[1:]
     if not parts[0]:
-        raise PatternInvalid("It names no file")
+        raise PatternInvalid("It does not name a file")
     wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts) - 1)
     folder = "/" + "/".join(parts[:wild])
     return Pattern(folder, tuple(_compiled(part) for part in parts[wild:]))
@@ -105,7 +105,7 @@ class _Glob:
                 parts.append(self._members())
             elif char == "{":
                 if in_group:
-                    raise PatternInvalid("It has a group within a group")
+                    raise PatternInvalid("It contains nested groups")
                 in_group = True
                 parts.append("(?:(?:")
             elif char == "}" and in_group:

@@ -267,11 +267,14 @@ class MonitorReader(SourceReader):
                 digest = hasher.hexdigest()
                 piece = Piece(body, seen.size, look.start) if body else None
             else:
-                log.warning("%s was to be tailed, but its beginning has changed", seen.path)
+                log.warning(
+                    "%s cannot be tailed, since its beginning has changed; sending all of it",
+                    seen.path,
+                )
                 file.seek(0)
                 piece, digest = _whole(file, seen.path, seen.size)
         elif look.silently:
-            log.warning("%s was to be tailed, but did not grow; it is skipped", seen.path)
+            log.warning("%s changed but did not grow; skipping it", seen.path)
             piece, digest = None, _hashed(file, seen.path, seen.size).hexdigest()
         else:
             piece, digest = _whole(file, seen.path, seen.size)
@@ -280,7 +283,7 @@ class MonitorReader(SourceReader):
             if is_same or was_emptied:
                 piece = None
             elif known is not None and watch.mode is Mode.TAIL:
-                log.warning("%s was to be tailed, but did not grow; all of it is sent", seen.path)
+                log.warning("%s changed but did not grow; sending all of it", seen.path)
         now = self._now_ms()
         before = known or first(now)
         self._advance(seen.path, before.inspected(seen, digest, now, sent=piece is not None))
@@ -312,7 +315,7 @@ class MonitorReader(SourceReader):
         self._changed.clear()
         now = self._ticks_ms()
         self._schedule = self._schedule.failed(now)
-        log.warning("%s; trying again in %.1f s", error, (self._schedule.due_ms - now) / 1000)
+        log.warning("%s; retrying in %.1f s", error, (self._schedule.due_ms - now) / 1000)
 
     def _end_file(self) -> None:
         if self._pieces is not None:
@@ -323,7 +326,7 @@ class MonitorReader(SourceReader):
         """Leaves a file or folder out for this round. Warns once per path, except for files that
         changed while they were read."""
         if isinstance(error, FileChanged):
-            log.info("%s It is read again.", error)
+            log.info("%s It will be read again.", error)
         elif path not in self._warned:
             self._warned.add(path)
             log.warning("%s; it is skipped for now", error)
@@ -361,7 +364,7 @@ class MonitorReader(SourceReader):
         except (StoreUnavailable, StoreRefused) as error:
             if found.path not in self._warned:
                 self._warned.add(found.path)
-                log.warning("%s; it stays where it is for now", error)
+                log.warning("%s; it will be moved or deleted later", error)
 
 
 def _hashed(file: OpenFile, path: str, count: int) -> hashlib._Hash:
@@ -370,7 +373,7 @@ def _hashed(file: OpenFile, path: str, count: int) -> hashlib._Hash:
     while count:
         block = file.read(min(count, _BLOCK))
         if not block:
-            raise FileChanged(path, "has become shorter")
+            raise FileChanged(path, "became shorter")
         hasher.update(block)
         count -= len(block)
     return hasher
@@ -379,7 +382,7 @@ def _hashed(file: OpenFile, path: str, count: int) -> hashlib._Hash:
 def _bytes(file: OpenFile, path: str, count: int) -> bytes:
     body = file.read(count) if count else b""
     if len(body) < count:
-        raise FileChanged(path, "has become shorter")
+        raise FileChanged(path, "became shorter")
     return body
 
 

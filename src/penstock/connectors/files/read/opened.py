@@ -72,7 +72,7 @@ class Opened:
         found = next(store.list(start, recursive=False), None)
         if found is None:
             raise DataError(
-                f"There is no file of its {beside.what}, which would begin with '{start}'; set "
+                f"The file of its {beside.what} is missing: no name begins with '{start}'; set "
                 f"store.kafka.{beside.what}=false if they were not stored"
             )
         begin = Position(position.record, None) if position.record else Position()
@@ -97,7 +97,9 @@ class _File:
         while len(self._values) - self._at < count:
             chunk = self.decoder.read(1 << 20)
             if chunk is None:
-                raise Truncated(f"'{self._path}', which is beside it, has fewer records")
+                raise Truncated(
+                    f"'{self._path}', the file of its keys or headers, has fewer records"
+                )
             self._values = self._values[self._at :]
             self._schemas = self._schemas[self._at :]
             self._failed = {row - self._at: error for row, error in self._failed.items()}

@@ -119,8 +119,8 @@ def records_of(
                 log.error("%s The rest of this range is skipped (%s).", text, plan.errors.setting)
                 return
             raise DataError(
-                f"{text} Repair or remove the file, or set {plan.errors.setting} to leave such "
-                "files out."
+                f"{text} Repair or remove the file, or set {plan.errors.setting} to skip such "
+                "files."
             ) from error
 
 

@@ -248,7 +248,7 @@ class FilesReader(SourceReader):
         if not isinstance(error, DataError | StoreRefused):
             raise error
         if isinstance(error, FileChanged) and self._plan.finding.again:
-            log.warning("%s It is checked again.", error)
+            log.warning("%s It will be checked again.", error)
             self._work = self._broken = None
             return
         errors = self._plan.errors
@@ -258,8 +258,8 @@ class FilesReader(SourceReader):
             self._end(gathered, str(error))
             return
         failure = DataError(
-            f"{text} {work.position.record} records of it were read. Repair or remove the file, or "
-            f"set {errors.setting} to leave such files out."
+            f"{text} {work.position.record} records of it were read. Repair or remove the file, "
+            f"or set {errors.setting} to skip such files."
         )
         failure.__cause__ = error
         if self._plan.after.errors is None:
@@ -286,12 +286,14 @@ class FilesReader(SourceReader):
             try:
                 removed = self._plan.after.apply(self._store, ended.found, error=ended.error)
             except StoreUnavailable as error:
-                log.warning("'%s' is not tidied up yet: %s", ended.found.path, error)
+                log.warning(
+                    "Cannot apply the cleanup policy to '%s' yet: %s", ended.found.path, error
+                )
                 self._tidy_at_ms = now + _TIDY_AGAIN_MS
                 return
             except StoreRefused as error:
                 raise PenstockError(
-                    f"'{ended.found.path}' was read, and cannot be removed: {error}"
+                    f"'{ended.found.path}' was read, but cannot be removed: {error}"
                 ) from error
             del self._stored[0]
             offset = self._ledger.forget(ended.found, ended.target) if removed else None

@@ -145,7 +145,9 @@ def _keys(key: KeyOf | None, path: str, values: Column, failed: Failed) -> Colum
             value = values.values[row]
             if not isinstance(value, Mapping):
                 if row not in failed:
-                    failed[row] = DataError("a key is made of fields, and the value has none")
+                    failed[row] = DataError(
+                        "the key needs fields of the value, but the value has none"
+                    )
                 cells.append(None)
             else:
                 cells.append({name: value.get(name) for name in key.fields})
@@ -159,7 +161,9 @@ def _key_schema(key: KeyOf, schema: Schema | None) -> Schema | None:
     for name in key.fields:
         field = schema.field(name)
         if field is None:
-            raise DataError(f"schema.generation.key.fields names '{name}', which values lack")
+            raise DataError(
+                f"schema.generation.key.fields contains '{name}', which values do not have"
+            )
         fields[name] = field.schema
     return struct(fields, name=key.name)
 
@@ -200,7 +204,7 @@ def _timestamps(dress: Dress, work: Work, values: Column, failed: Failed) -> lis
             times.append(None)
             if row not in failed:
                 failed[row] = DataError(
-                    f"timestamp.field names '{dress.time_field}', which holds no Timestamp"
+                    f"timestamp.field names '{dress.time_field}', which is not a Timestamp"
                 )
     return times
 

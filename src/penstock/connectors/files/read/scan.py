@@ -202,13 +202,13 @@ class Scan:
             position = progress.position
             if position.byte is not None and found.size < position.byte:
                 log.warning(
-                    "The file '%s' became shorter, and is read from its beginning", found.path
+                    "The file '%s' became shorter; reading it from its beginning", found.path
                 )
                 return Work(found, target, Position(), reread=True)
             return Work(found, target, position) if found.size > (position.byte or 0) else None
         changed = bool(progress.version) and progress.version != found.version
         if changed and finding.again:
-            log.warning("The file '%s' was written again, and is read again", found.path)
+            log.warning("The file '%s' was rewritten; reading it again", found.path)
             return Work(found, target, Position(), reread=True)
         if not progress.is_read:
             return Work(found, target, progress.position)

@@ -80,7 +80,7 @@ def _zone_problem(name: str | None) -> str | None:
 
 def _fields_problem(fields: Iterable[str] | None) -> str | None:
     unknown = [name for name in fields or () if name.lower() not in FIELDS]
-    return f"There is no field {', '.join(unknown)}: {', '.join(FIELDS)}" if unknown else None
+    return f"Unknown field {', '.join(unknown)}; use {', '.join(FIELDS)}" if unknown else None
 
 
 BUCKET: Final = Key(
@@ -88,7 +88,7 @@ BUCKET: Final = Key(
     STRING,
     importance=HIGH,
     check=non_empty(),
-    doc="The bucket, which has to exist.",
+    doc="The bucket; it must exist.",
     group=_AWS,
     order=1,
 )
@@ -117,8 +117,8 @@ PREFIX: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="What names of objects begin with; it may have the variables of `file.name.template`, "
-    "which does not count then: names are `<prefix><topic>-<partition>-<offset of 20 digits>`.",
+    doc="The prefix of object names. If it contains variables of `file.name.template`, that "
+    "template is ignored: names are `<prefix><topic>-<partition>-<offset of 20 digits>`.",
     group=_AWS,
     order=4,
 )
@@ -127,7 +127,7 @@ ACCESS_KEY: Final = Key(
     PASSWORD,
     default=None,
     importance=MEDIUM,
-    doc="The key's id. Without one, credentials are from the environment, or the machine.",
+    doc="The access key's id. Without it, credentials come from the environment or the machine.",
     group=_AWS,
     order=5,
 )
@@ -136,7 +136,7 @@ SECRET_KEY: Final = Key(
     PASSWORD,
     default=None,
     importance=MEDIUM,
-    doc="The key's secret.",
+    doc="The access key's secret.",
     group=_AWS,
     order=6,
 )
@@ -156,7 +156,7 @@ PART_SIZE: Final = Key(
     default=5_242_880,
     importance=MEDIUM,
     check=between(1, 2_000_000_000),
-    doc="Bytes of a part of a large object; less than 5 MB is 5 MB.",
+    doc="The size of the parts of a large object, in bytes; less than 5 MB counts as 5 MB.",
     group=_AWS,
     order=8,
 )
@@ -166,8 +166,8 @@ RETRIES: Final = Key(
     default=3,
     importance=MEDIUM,
     check=between(1, 30),
-    doc="How often a request is repeated at once. After that the task waits and tries again, "
-    "without end.",
+    doc="How often a request is retried before the task pauses. The task then retries "
+    "indefinitely.",
     group=_AWS,
     order=9,
 )
@@ -176,7 +176,7 @@ ROLE_ARN: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="A role that is assumed.",
+    doc="The role to assume.",
     group=_STS,
     order=1,
 )
@@ -185,7 +185,7 @@ ROLE_SESSION: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="The name of its sessions; by default the connector's.",
+    doc="The name of the role's sessions; by default the connector's name.",
     group=_STS,
     order=2,
 )
@@ -194,7 +194,7 @@ ROLE_EXTERNAL_ID: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="The external id that the role asks for.",
+    doc="The external id that the role requires.",
     group=_STS,
     order=3,
 )
@@ -204,7 +204,7 @@ ROLE_DURATION: Final = Key(
     default=3600,
     importance=MEDIUM,
     check=between(900, 43_200),
-    doc="How long a session is, in seconds.",
+    doc="How long a session lasts, in seconds.",
     group=_STS,
     order=4,
 )
@@ -214,7 +214,7 @@ STS_ENDPOINT: Final = Key(
     default=None,
     importance=MEDIUM,
     check=url_check(),
-    doc="The address of the service that gives the credentials of roles.",
+    doc="The address of the service that issues the role's credentials.",
     group=_STS,
     order=5,
 )
@@ -224,10 +224,10 @@ TEMPLATE: Final = Key(
     default=None,
     importance=MEDIUM,
     check=checking("a template", template_problem),
-    doc="Names of objects, with {{topic}}, {{partition:padding=true}}, "
+    doc="The template of object names, with {{topic}}, {{partition:padding=true}}, "
     "{{start_offset:padding=true}}, {{timestamp:unit=yyyy|MM|dd|HH}} and {{key}}; by default "
     "{{topic}}-{{partition}}-{{start_offset}} and the extension of the compression. With {{key}} "
-    "and without {{start_offset}} an object holds the latest record of its key.",
+    "and without {{start_offset}} an object contains the latest record of its key.",
     group=_FILE,
     order=1,
 )
@@ -237,7 +237,7 @@ COMPRESSION: Final = Key(
     default="gzip",
     importance=MEDIUM,
     check=one_of(*_COMPRESSIONS, ignore_case=True),
-    doc="How objects are compressed, Parquet files within.",
+    doc="How objects are compressed; Parquet files are compressed internally.",
     group=_FILE,
     order=2,
 )
@@ -247,8 +247,8 @@ MAX_RECORDS: Final = Key(
     default=0,
     importance=MEDIUM,
     check=at_least(0),
-    doc="Records after which objects of a topic partition are completed; 0: when offsets are "
-    "committed.",
+    doc="How many records of a topic partition complete its objects; 0: offset commits complete "
+    "them.",
     group=_FILE,
     order=3,
 )
@@ -258,7 +258,7 @@ NAME_ZONE: Final = Key(
     default=None,
     importance=LOW,
     check=checking("a time zone", _zone_problem),
-    doc="By whose clocks {{timestamp}} is; by default `timestamp.timezone`.",
+    doc="The time zone of {{timestamp}}; by default `timestamp.timezone`.",
     group=_FILE,
     order=4,
 )
@@ -268,7 +268,7 @@ NAME_SOURCE: Final = Key(
     default=None,
     importance=LOW,
     check=one_of("wallclock", "event", ignore_case=True),
-    doc="What {{timestamp}} is: the clock's time, or that of the record; by default "
+    doc="Whether {{timestamp}} is the wall-clock time or that of the record; by default "
     "`timestamp.source`.",
     group=_FILE,
     order=5,
@@ -309,7 +309,7 @@ OUTPUT_FIELDS: Final = Key(
     default=("value",),
     importance=MEDIUM,
     check=checking(", ".join(FIELDS), _fields_problem),
-    doc="What of records is written.",
+    doc="Which fields of records are written.",
     group=_FORMAT,
     order=2,
 )
@@ -328,7 +328,7 @@ ENVELOPE: Final = Key(
     BOOLEAN,
     default=True,
     importance=MEDIUM,
-    doc="Whether a record is an object of its fields also if there is only one; not in CSV.",
+    doc="Whether a record is an object with its fields even if there is only one; ignored for CSV.",
     group=_FORMAT,
     order=4,
 )
@@ -368,10 +368,10 @@ _FORMER_KEYS: Final = tuple(
         check=checking(
             "nothing",
             lambda value, key=key: (  # type: ignore[misc]
-                None if value is None else f"It has another name now: {key.name}"
+                None if value is None else f"Use its new name: {key.name}"
             ),
         ),
-        doc=f"The former name of `{key.name}`, which has to be used.",
+        doc=f"The former name of `{key.name}`, which must be used instead.",
         group="Former names",
         order=order,
     )
@@ -383,7 +383,7 @@ def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]
     """The id and the secret of a key are set together."""
     for key, other in ((ACCESS_KEY, SECRET_KEY), (SECRET_KEY, ACCESS_KEY)):
         if _text(parsed.get(key.name)) and not _text(parsed.get(other.name)):
-            yield other.name, f"{key.name} and {other.name} have to be set together"
+            yield other.name, f"{key.name} and {other.name} must be set together"
 
 
 def envelope_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:

@@ -71,7 +71,7 @@ ACCOUNT_KEY: Final = Key(
     default=Secret(""),
     importance=HIGH,
     check=checking("a key in base64", _key_problem),
-    doc="The account's key. It, or `azblob.sas.token`, is needed.",
+    doc="The account's key. Either it or `azblob.sas.token` is required.",
     group=_AZURE,
     order=2,
 )
@@ -90,15 +90,15 @@ CONTAINER: Final = Key(
     default="default",
     importance=MEDIUM,
     check=checking("3 to 63 letters, digits and hyphens", _container_problem),
-    doc="The container, which has to exist.",
+    doc="The container; it must exist.",
     group=_AZURE,
     order=4,
 )
 STORE_URL: Final = objects.store_url(
     _AZURE,
     5,
-    "The account's address, where it is not https://<account>.blob.core.windows.net: that of "
-    "another cloud of Azure's, a private one, or http://host:port/account.",
+    "The account's address, if not https://<account>.blob.core.windows.net: that of another Azure "
+    "cloud, a private one, or http://host:port/account.",
     "http://host:port/account",
 )
 BLOCK_SIZE: Final = objects.part_size("azblob.block.size", _AZURE, 6, 104_857_600, "block")
@@ -109,7 +109,7 @@ RETRY_TYPE: Final = Key(
     default="EXPONENTIAL",
     importance=LOW,
     check=one_of("EXPONENTIAL", "FIXED", ignore_case=True),
-    doc="Whether pauses between repetitions double, or are all the same.",
+    doc="Whether the delay between retries doubles each time or stays the same.",
     group=_AZURE,
     order=8,
 )
@@ -119,7 +119,7 @@ RETRY_BACKOFF: Final = Key(
     default=4_000,
     importance=LOW,
     check=at_least(0),
-    doc="How long to wait before the first repetition, in ms.",
+    doc="How long to wait before the first retry, in ms.",
     group=_AZURE,
     order=9,
 )
@@ -129,7 +129,7 @@ RETRY_MAX_BACKOFF: Final = Key(
     default=120_000,
     importance=LOW,
     check=at_least(1),
-    doc="How long to wait at most before a repetition, in ms.",
+    doc="The maximum delay before a retry, in ms.",
     group=_AZURE,
     order=10,
 )
@@ -139,7 +139,7 @@ TIMEOUT: Final = Key(
     default=30_000,
     importance=MEDIUM,
     check=between(1, 2_147_483_647_000),
-    doc="How long to wait for bytes of an answer, in ms.",
+    doc="How long to wait for data of a response, in ms.",
     group=_AZURE,
     order=11,
 )
@@ -164,7 +164,7 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         if isinstance(secret := parsed.get(key.name), Secret) and secret.value
     ]
     if not names:
-        yield ACCOUNT_KEY.name, f"{ACCOUNT_KEY.name} or {SAS_TOKEN.name} has to be set"
+        yield ACCOUNT_KEY.name, f"{ACCOUNT_KEY.name} or {SAS_TOKEN.name} must be set"
     elif len(names) > 1:
         yield SAS_TOKEN.name, f"{SAS_TOKEN.name} cannot be set with {ACCOUNT_KEY.name}"
 

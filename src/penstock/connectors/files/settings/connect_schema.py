@@ -41,7 +41,7 @@ def _schema(node: Any, place: str) -> Schema:
     try:
         type = Type[str(node.get("type"))]
     except KeyError as cause:
-        raise DataError(f"{place} has no type that there is: {node.get('type')!r}") from cause
+        raise DataError(f"{place} has an unknown type: {node.get('type')!r}") from cause
     attributes: dict[str, Any] = {
         "optional": bool(node.get("isOptional", False)),
         "name": node.get("name"),

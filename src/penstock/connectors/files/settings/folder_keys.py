@@ -39,7 +39,7 @@ _TIMES: Final = "Timestamps"
 
 
 def _path_problem(path: str | None) -> str | None:
-    return "The path has to be absolute" if path and not path.startswith("/") else None
+    return "The path must be absolute" if path and not path.startswith("/") else None
 
 
 _PATH: Final = checking("an absolute path", _path_problem)
@@ -49,7 +49,7 @@ def _charset_problem(name: str | None) -> str | None:
     try:
         codecs.lookup(name or "")
     except LookupError:
-        return "There is no such encoding"
+        return "The encoding is unknown"
     return None
 
 
@@ -84,7 +84,7 @@ INPUT_PATTERN: Final = Key(
     STRING,
     importance=HIGH,
     check=valid_regex(),
-    doc="What the whole name of a file has to match, without its folder.",
+    doc="The pattern that the whole name of a file, without its folder, must match.",
     group=_FILES,
 )
 RECURSIVE: Final = Key(
@@ -92,7 +92,7 @@ RECURSIVE: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether files are also read from the folders in it.",
+    doc="Whether files in its subfolders are also read.",
     group=_FILES,
 )
 CLEANUP: Final = Key(
@@ -101,9 +101,9 @@ CLEANUP: Final = Key(
     default="MOVE",
     importance=MEDIUM,
     check=one_of(*(policy.name for policy in Policy)),
-    doc="What becomes of a file when its records are in Kafka and its offset is stored: NONE, it "
-    "stays; DELETE; MOVE, to finished.path; MOVEBYDATE, to a folder in it of the day on which it "
-    "was modified.",
+    doc="How to handle a file once its records are in Kafka and its offset is stored: NONE, keep "
+    "it; DELETE it; MOVE it to finished.path; MOVEBYDATE, move it to a folder there for the day "
+    "on which it was modified.",
     group=_FILES,
 )
 FINISHED_PATH: Final = Key(
@@ -112,7 +112,7 @@ FINISHED_PATH: Final = Key(
     default="",
     importance=HIGH,
     check=_PATH,
-    doc="Where files are moved to that were read.",
+    doc="Where to move files that were read.",
     group=_FILES,
 )
 ERROR_PATH: Final = Key(
@@ -120,7 +120,7 @@ ERROR_PATH: Final = Key(
     STRING,
     importance=HIGH,
     check=_PATH,
-    doc="Where files are moved to that cannot be read.",
+    doc="Where to move files that cannot be read.",
     group=_FILES,
 )
 KEEP_PATH: Final = Key(
@@ -128,8 +128,7 @@ KEEP_PATH: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Accepted: files that are moved keep their path below input.path in any case, and folders "
-    "stay.",
+    doc="Ignored: moved files always keep their path below input.path, and folders stay.",
     group=_FILES,
 )
 HALT: Final = Key(
@@ -137,8 +136,8 @@ HALT: Final = Key(
     BOOLEAN,
     default=True,
     importance=HIGH,
-    doc="Whether the task fails after a file that cannot be read; else it continues with the next "
-    "one.",
+    doc="Whether the task fails after a file that cannot be read; otherwise it continues with the "
+    "next.",
     group=_FILES,
 )
 MIN_AGE: Final = Key(
@@ -147,7 +146,7 @@ MIN_AGE: Final = Key(
     default=0,
     importance=LOW,
     check=at_least(0),
-    doc="How long a file is not to have been modified before it is read.",
+    doc="How long a file must not have been modified before it is read.",
     group=_FILES,
 )
 PROCESSING: Final = Key(
@@ -159,7 +158,7 @@ PROCESSING: Final = Key(
         "a string with a dot",
         lambda text: None if re.fullmatch(r".*\..+", text or "") else "It has no dot",
     ),
-    doc="A file is left alone while there is one beside it whose name is its own and this.",
+    doc="A file is skipped while a file with its name plus this suffix exists.",
     group=_FILES,
 )
 SORT: Final = Key(
@@ -188,8 +187,8 @@ TAIL: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether files grow: lines are read as they are added, and a file is never at its end. "
-    "Files may be renamed, to a name that input.file.pattern matches, too.",
+    doc="Whether files grow: lines are read as they are appended, and a file never ends. Files "
+    "may be renamed, if input.file.pattern matches the new name.",
     group=_FILES,
 )
 TIMESTAMP_MODE: Final = Key(
@@ -198,8 +197,8 @@ TIMESTAMP_MODE: Final = Key(
     default="PROCESS_TIME",
     importance=MEDIUM,
     check=one_of(*(time.value for time in Time)),
-    doc="The timestamps of records: FIELD, that in timestamp.field; FILE_TIME, when the file was "
-    "modified; PROCESS_TIME, when they are sent.",
+    doc="The timestamps of records: FIELD, the value of timestamp.field; FILE_TIME, when the file "
+    "was modified; PROCESS_TIME, when they are sent.",
     group=_TIMES,
 )
 TIMESTAMP_FIELD: Final = Key(
@@ -207,7 +206,7 @@ TIMESTAMP_FIELD: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The field of the value with the timestamp.",
+    doc="The field of the value that contains the timestamp.",
     group=_TIMES,
 )
 FILE_HEADERS: Final = Key(
@@ -241,8 +240,8 @@ GENERATION: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether schemas are made from files: all fields of CSV are optional texts then, and JSON "
-    "has none.",
+    doc="Whether schemas are generated from files: all CSV fields are optional strings then, and "
+    "JSON has no schema.",
     group=_SCHEMA,
 )
 GENERATION_KEYS: Final = Key(
@@ -250,7 +249,7 @@ GENERATION_KEYS: Final = Key(
     LIST,
     default=[],
     importance=MEDIUM,
-    doc="The fields of the value that the key has, where schemas are made.",
+    doc="The fields of the value that form the key, if schemas are generated.",
     group=_SCHEMA,
 )
 GENERATION_KEY_NAME: Final = Key(
@@ -258,7 +257,7 @@ GENERATION_KEY_NAME: Final = Key(
     STRING,
     default="com.github.jcustenborder.kafka.connect.model.Key",
     importance=MEDIUM,
-    doc="The name of the schema of keys that is made.",
+    doc="The name of the generated schema of keys.",
     group=_SCHEMA,
 )
 GENERATION_VALUE_NAME: Final = Key(
@@ -266,7 +265,7 @@ GENERATION_VALUE_NAME: Final = Key(
     STRING,
     default="com.github.jcustenborder.kafka.connect.model.Value",
     importance=MEDIUM,
-    doc="The name of the schema of values that is made.",
+    doc="The name of the generated schema of values.",
     group=_SCHEMA,
 )
 INFER_ROWS: Final = Key(
@@ -275,8 +274,8 @@ INFER_ROWS: Final = Key(
     default=0,
     importance=LOW,
     check=at_least(0),
-    doc="Rows of a CSV file by which the types of its columns are found, where there is no schema; "
-    "0: they are strings.",
+    doc="How many rows of a CSV file the types of its columns are inferred from, if there is no "
+    "schema; 0: all are strings.",
     group=_CSV,
 )
 CSV_SEPARATOR: Final = Key(
@@ -285,7 +284,7 @@ CSV_SEPARATOR: Final = Key(
     default=44,
     importance=LOW,
     check=between(1, 127),
-    doc="The character between cells, by its number.",
+    doc="The character between cells, as its code.",
     group=_CSV,
 )
 CSV_QUOTE: Final = Key(
@@ -294,7 +293,7 @@ CSV_QUOTE: Final = Key(
     default=34,
     importance=LOW,
     check=between(0, 127),
-    doc="The character around cells, by its number; 0 for none.",
+    doc="The character around cells, as its code; 0 for none.",
     group=_CSV,
 )
 CSV_HEADER: Final = Key(
@@ -302,7 +301,7 @@ CSV_HEADER: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the first row has the names of columns.",
+    doc="Whether the first row contains the column names.",
     group=_CSV,
 )
 CSV_CHARSET: Final = Key(
@@ -332,7 +331,7 @@ DATE_FORMATS: Final = Key(
         "patterns of ISO 8601",
         lambda patterns: next(
             (
-                f"{pattern} is not a pattern of ISO 8601, which is all that is read"
+                f"{pattern} is not a pattern of ISO 8601, the only supported format"
                 for pattern in patterns or ()
                 if not re.fullmatch(
                     r"yyyy-MM-dd(('T'|'? '?)HH:mm(:ss(\.S+)?)?('Z'|X{1,3}|Z)?)?", pattern
@@ -341,7 +340,7 @@ DATE_FORMATS: Final = Key(
             None,
         ),
     ),
-    doc="How dates and times are written. Any ISO 8601 is read.",
+    doc="The patterns of dates and times. Any ISO 8601 format is read.",
     group=_TIMES,
 )
 DATE_ZONE: Final = Key(
@@ -350,7 +349,7 @@ DATE_ZONE: Final = Key(
     default="UTC",
     importance=LOW,
     check=one_of("UTC", "GMT", "Z"),
-    doc="The time zone of times that do not have one: UTC.",
+    doc="The time zone of times without one; only UTC.",
     group=_TIMES,
 )
 BYTES_SEPARATOR: Final = Key(
@@ -358,7 +357,7 @@ BYTES_SEPARATOR: Final = Key(
     STRING,
     default=None,
     importance=LOW,
-    doc="What ends a record of raw bytes; without it a file is one record.",
+    doc="The separator that ends a record of raw bytes; without it, a file is one record.",
     group=_GENERAL,
 )
 

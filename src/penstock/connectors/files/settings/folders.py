@@ -147,14 +147,14 @@ def _tail_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     if not parsed.get(TAIL.name):
         return
     if parsed.get(CLEANUP.name) != "NONE":
-        text = f"Files that grow stay: {CLEANUP.name} has to be NONE"
+        text = f"Growing files are not cleaned up: {CLEANUP.name} must be NONE"
         yield TAIL.name, invalid(TAIL.name, True, text)
     format = entry(READINGS, FORMAT, str(parsed.get(FORMAT_CLASS.name) or ""))
     if format not in (None, "Json", "String", "Csv", "ByteArray"):
-        text = f"Files of {format}{FORMAT} do not grow"
+        text = f"{format}{FORMAT} does not support growing files"
         yield TAIL.name, invalid(TAIL.name, True, text)
     if format == "ByteArray" and not parsed.get(BYTES_SEPARATOR.name):
-        text = f"Bytes that grow need {BYTES_SEPARATOR.name}"
+        text = f"Growing files of raw bytes need {BYTES_SEPARATOR.name}"
         yield TAIL.name, invalid(TAIL.name, True, text)
 
 

@@ -100,7 +100,7 @@ def _address(text: str) -> tuple[str, int | None]:
         raise ValueError("It is not of the form host or host:port")
     port = int(match["port"]) if match["port"] else None
     if port is not None and not 0 < port < 1 << 16:
-        raise ValueError(f"There is no port {port}")
+        raise ValueError(f"{port} is not a valid port")
     return match["host"].strip("[]"), port
 
 
@@ -136,8 +136,8 @@ def _class_of(*names: str) -> Check:
     def problem(name: str | None) -> str | None:
         if name is not None and name.rpartition(".")[2] not in names:
             return (
-                f"It is none of {', '.join(names)}; classes of Java cannot run here, a transform "
-                "can do its work"
+                f"It is not one of {', '.join(names)}; Java classes are not supported, use a "
+                "transform instead"
             )
         return None
 
@@ -169,8 +169,8 @@ TLS_MODE: Final = Key(
     default=Tls.EXPLICIT.value,
     importance=LOW,
     check=one_of(*(mode.value for mode in Tls)),
-    doc="With the protocol ftps: explicit, TLS begins by a command (AUTH TLS); implicit, with the "
-    "connection, on port 990 by default.",
+    doc="For ftps: explicit, TLS starts with a command (AUTH TLS); implicit, with the connection, "
+    "on port 990 by default.",
     group=_GROUP,
     order=1,
 )
@@ -179,8 +179,8 @@ TLS_VERIFY: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="With the protocol ftps: whether the server's certificate has to be valid for its address. "
-    "The connector that this one replaces did not ask for that.",
+    doc="For ftps: whether the server's certificate must be valid for its address. The connector "
+    "that this one replaces did not require that.",
     group=_GROUP,
     order=2,
 )
@@ -189,8 +189,8 @@ TLS_CA: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="A PEM file of the authorities that may have issued the certificate; by default those that "
-    "the machine trusts.",
+    doc="A PEM file with the trusted certificate authorities; by default those that the machine "
+    "trusts.",
     group=_GROUP,
     order=3,
 )
@@ -199,8 +199,8 @@ KNOWN_HOSTS: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="With the protocol sftp: a file of OpenSSH's form (known_hosts) with the server's key. "
-    "Without one any key is accepted, as by the connector that this one replaces.",
+    doc="For sftp: an OpenSSH known_hosts file with the server's key. Without one, any key is "
+    "accepted, as by the connector that this one replaces.",
     group=_GROUP,
     order=4,
 )
@@ -209,8 +209,8 @@ PRIVATE_KEY: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=LOW,
-    doc="With the protocol sftp: a private key to log in with, its text (PEM or OpenSSH's form) or "
-    "the path of its file.",
+    doc="For sftp: a private key to log in with, as text (PEM or OpenSSH format) or the path of "
+    "its file.",
     group=_GROUP,
     order=5,
 )
@@ -219,7 +219,7 @@ PASSPHRASE: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=LOW,
-    doc="What the private key is encrypted with.",
+    doc="The passphrase of the private key.",
     group=_GROUP,
     order=6,
 )
@@ -229,8 +229,7 @@ ENCODING: Final = Key(
     default="UTF-8",
     importance=LOW,
     check=checking("an encoding", _problem(_encoding)),
-    doc="With the protocols ftp and ftps: the encoding of names. One that does not have it is read "
-    "as ISO-8859-1.",
+    doc="For ftp and ftps: the encoding of names. A name that is not in it is read as ISO-8859-1.",
     group=_GROUP,
     order=7,
 )
@@ -240,8 +239,8 @@ TIMEZONE: Final = Key(
     default="",
     importance=LOW,
     check=checking("a time zone", _problem(_zone)),
-    doc="With the protocols ftp and ftps: the zone of the times in listings, for servers without "
-    "MLSD. By default that of the machine that runs the task.",
+    doc="For ftp and ftps: the time zone of listings, for servers without MLSD. By default that "
+    "of the machine that runs the task.",
     group=_GROUP,
     order=8,
 )
@@ -251,8 +250,8 @@ SHRUNK: Final = Key(
     default=Shrunk.WHOLE.value,
     importance=LOW,
     check=one_of(*(choice.value for choice in Shrunk)),
-    doc="What is sent of a file that is to be tailed and shrank, or changed without growing: "
-    "whole, all of it; skip, nothing, as the connector that this one replaces.",
+    doc="What to send of a tailed file that shrank, or changed without growing: whole, all of it; "
+    "skip, nothing, like the connector that this one replaces.",
     group=_GROUP,
     order=9,
 )
@@ -262,8 +261,8 @@ AFTER: Final = Key(
     default=After.NOTHING.value,
     importance=LOW,
     check=one_of(*(choice.value for choice in After)),
-    doc="What is done with a file of `monitor.update` when all of it is in Kafka: nothing, delete, "
-    "or move to penstock.ftp.after.folder.",
+    doc="How to handle a file of `monitor.update` once all of it is in Kafka: nothing, delete, or "
+    "move to penstock.ftp.after.folder.",
     group=_GROUP,
     order=10,
 )
@@ -272,7 +271,7 @@ AFTER_FOLDER: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The folder that files are moved to; it is created.",
+    doc="The folder that files are moved to; it is created if missing.",
     group=_GROUP,
     order=11,
 )
@@ -321,7 +320,7 @@ class FtpKeys:
 
     def _rule(self, parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         if parsed.get(AFTER.name) == After.MOVE.value and not parsed.get(AFTER_FOLDER.name):
-            yield AFTER_FOLDER.name, invalid(AFTER_FOLDER.name, "", "It is needed for move")
+            yield AFTER_FOLDER.name, invalid(AFTER_FOLDER.name, "", "It is required for move")
         key, protocol = parsed.get(PRIVATE_KEY.name), str(parsed.get(self.protocol.name))
         if isinstance(key, Secret) and key.value and protocol.lower() != "sftp":
             yield PRIVATE_KEY.name, f"A private key is for {self.protocol.name}=sftp."
@@ -337,14 +336,14 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             check=checking("host[:port]", _problem(_address)),
             doc="The server: host or host:port. The port is 21 by default, 22 with sftp.",
         ),
-        user=Key(f"{prefix}user", STRING, importance=HIGH, doc="Who logs in."),
+        user=Key(f"{prefix}user", STRING, importance=HIGH, doc="The user's name."),
         password=Key(f"{prefix}password", PASSWORD, importance=HIGH, doc="The user's password."),
         refresh=Key(
             f"{prefix}refresh",
             STRING,
             importance=HIGH,
             check=_DURATION_CHECK,
-            doc="How often the server is asked for changes: an ISO 8601 duration, such as PT1M.",
+            doc="How often the server is polled for changes: an ISO 8601 duration, such as PT1M.",
         ),
         most_backoff=Key(
             f"{prefix}max.backoff",
@@ -352,8 +351,8 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             default="PT30M",
             importance=HIGH,
             check=_DURATION_CHECK,
-            doc="While the server does not answer it is asked again after twice the time each "
-            "time, at most after this ISO 8601 duration.",
+            doc="The maximum delay between retries while the server does not answer; the delay "
+            "doubles each time. An ISO 8601 duration.",
         ),
         max_age=Key(
             f"{prefix}file.maxage",
@@ -369,8 +368,8 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             default=(),
             importance=HIGH,
             check=checking("path:topic, …", _monitors_problem),
-            doc="Files of which what is appended is sent: a list of path:topic. A path that ends "
-            "with / means all files of a folder; names may have *, ?, [abc] and {a,b}.",
+            doc="Files to tail, sending what is appended: a list of path:topic. A path that ends "
+            "with / means all files of a folder; names may contain *, ?, [abc] and {a,b}.",
         ),
         update=Key(
             f"{prefix}monitor.update",
@@ -386,15 +385,15 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             default=-1,
             importance=HIGH,
             check=at_least(-1),
-            doc="The bytes of a record, if files are sent in slices, which need not fit into "
-            "memory; -1 or 0: a file, or what was appended to it, is one record.",
+            doc="The size of slices, in bytes. Each slice of a file is a record, and files need "
+            "not fit into memory; -1 or 0: a file, or what was appended to it, is one record.",
         ),
         key_style=Key(
             f"{prefix}keystyle",
             STRING,
             importance=HIGH,
             check=one_of("string", "struct"),
-            doc="What keys are: string, the path; struct, the path and an offset.",
+            doc="The type of keys: string, the path; struct, the path and an offset.",
         ),
         file_converter=Key(
             f"{prefix}fileconverter",
@@ -411,7 +410,8 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             default=f"{package}.NopSourceRecordConverter",
             importance=HIGH,
             check=_class_of("NopSourceRecordConverter"),
-            doc="NopSourceRecordConverter, which changes nothing. A transform replaces others.",
+            doc="Only NopSourceRecordConverter, which changes nothing. Use a transform instead of "
+            "others.",
         ),
         most_records=Key(
             f"{prefix}max.poll.records",
@@ -419,7 +419,7 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             default=10_000,
             importance=LOW,
             check=at_least(1),
-            doc="The most records of a poll.",
+            doc="The maximum number of records of a poll.",
         ),
         protocol=Key(
             f"{prefix}protocol",
@@ -435,7 +435,8 @@ def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
             default=".*",
             importance=LOW,
             check=valid_regex(),
-            doc="A regular expression of names, without their folders; other files are ignored.",
+            doc="A regular expression that file names, without their folders, must match; other "
+            "files are ignored.",
         ),
         timeout=Key(
             f"{prefix}timeout",

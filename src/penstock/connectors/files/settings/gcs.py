@@ -52,7 +52,7 @@ BUCKET: Final = Key(
     STRING,
     importance=HIGH,
     check=non_empty(),
-    doc="The bucket, which has to exist.",
+    doc="The bucket; it must exist.",
     group=_GCS,
     order=1,
 )
@@ -61,9 +61,9 @@ CREDENTIALS_PATH: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="A file with credentials, on the machines that run tasks. Without one, and without "
-    "`gcs.credentials.json`, credentials are from GOOGLE_APPLICATION_CREDENTIALS, or the machine, "
-    "as for every program of Google's libraries.",
+    doc="A file with credentials, on the machines that run tasks. Without it and "
+    "`gcs.credentials.json`, credentials come from GOOGLE_APPLICATION_CREDENTIALS or the machine, "
+    "as is the default of Google's libraries.",
     group=_GCS,
     order=2,
 )
@@ -73,7 +73,7 @@ CREDENTIALS_JSON: Final = Key(
     default=Secret(""),
     importance=HIGH,
     check=checking("credentials in JSON", _json_problem),
-    doc="The credentials themselves, in JSON. They count before `gcs.credentials.path`.",
+    doc="The credentials themselves, in JSON. They take precedence over `gcs.credentials.path`.",
     group=_GCS,
     order=3,
 )
@@ -85,7 +85,7 @@ ANONYMOUS: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether no credentials are used: for buckets that everybody may read.",
+    doc="Whether no credentials are used, for public buckets.",
     group=_GCS,
     order=5,
 )
@@ -97,8 +97,7 @@ RETRY_BACKOFF: Final = Key(
     default=200,
     importance=LOW,
     check=at_least(0),
-    doc="How long to wait before the first repetition, in ms; twice as long before each further "
-    "one.",
+    doc="How long to wait before the first retry, in ms; twice as long before each further one.",
     group=_GCS,
     order=8,
 )

@@ -37,8 +37,8 @@ CREDENTIALS_DEFAULT: Final = Key(
     BOOLEAN,
     default=None,
     importance=LOW,
-    doc="true: credentials are those that every program of Google's libraries finds; false: none "
-    "are used. By default they are found, unless a path or JSON is given.",
+    doc="true: Google's default credentials are used; false: none are used. By default Google's "
+    "default credentials are used, unless a path or JSON is set.",
     group=_GCS,
     order=5,
 )
@@ -48,8 +48,7 @@ RETRIES: Final = Key(
     default=6,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How often a request is tried at once. After that the task waits and tries again, without "
-    "end.",
+    doc="How often a request is sent before the task pauses. The task then retries indefinitely.",
     group=_GCS,
     order=7,
 )
@@ -59,8 +58,7 @@ BACKOFF: Final = Key(
     default=1_000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How long to wait before the first repetition, in ms; twice as long before each further "
-    "one.",
+    doc="How long to wait before the first retry, in ms; twice as long before each further one.",
     group=_GCS,
     order=8,
 )
@@ -70,7 +68,7 @@ MAX_BACKOFF: Final = Key(
     default=32_000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How long to wait at most before a repetition, in ms.",
+    doc="The maximum delay before a retry, in ms.",
     group=_GCS,
     order=9,
 )
@@ -79,7 +77,7 @@ PREFIX: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="What names of objects begin with.",
+    doc="The prefix of object names.",
     group="File",
     order=0,
 )

@@ -73,9 +73,9 @@ STORE_URL: Final = Key(
     default=None,
     importance=HIGH,
     check=checking("a URL", _url_problem),
-    doc="The file system, by a scheme that Hadoop knows: hdfs://host:8020, hdfs://nameservice, "
-    "viewfs://cluster, file:///. What follows the host is the folder of `topics.dir` and "
-    "`logs.dir`.",
+    doc="The URL of the file system, with a scheme that Hadoop supports: hdfs://host:8020, "
+    "hdfs://nameservice, viewfs://cluster, file:///. The path after the host is the parent folder "
+    "of `topics.dir` and `logs.dir`.",
     group=_HDFS,
     order=1,
 )
@@ -104,8 +104,8 @@ LOGS_DIR: Final = Key(
     STRING,
     default="logs",
     importance=HIGH,
-    doc="The folder of what says where each topic partition continues, and of the write-ahead logs "
-    "that Confluent's connector has left.",
+    doc="The folder of the files that record where each topic partition continues, and of "
+    "write-ahead logs that Confluent's connector has left.",
     group=_HDFS,
     order=4,
 )
@@ -114,8 +114,8 @@ JARS: Final = Key(
     LIST,
     default=(),
     importance=LOW,
-    doc="Jars of other file systems' classes: files, folders or `folder/*.jar`, on every machine "
-    "that runs tasks.",
+    doc="Jars with the classes of other file systems: files, folders or `folder/*.jar`, on every "
+    "machine that runs tasks.",
     group=_HDFS,
     order=5,
 )
@@ -144,7 +144,7 @@ KERBEROS: Final = Key(
     BOOLEAN,
     default=False,
     importance=HIGH,
-    doc="Whether the file system wants Kerberos.",
+    doc="Whether the file system requires Kerberos.",
     group=_SECURITY,
     order=1,
 )
@@ -162,7 +162,7 @@ KEYTAB: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="Its keytab, on every machine that runs tasks.",
+    doc="The principal's keytab, on every machine that runs tasks.",
     group=_SECURITY,
     order=3,
 )
@@ -171,7 +171,7 @@ NAMENODE: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The namenode's principal, if hdfs-site.xml does not say it.",
+    doc="The namenode's principal, if hdfs-site.xml does not contain it.",
     group=_SECURITY,
     order=4,
 )
@@ -223,7 +223,7 @@ _OWN: Final[Mapping[str, Key[object]]] = {
 def _url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """A file system is set."""
     if not parsed.get(STORE_URL.name) and not parsed.get(HDFS_URL.name):
-        yield STORE_URL.name, invalid(STORE_URL.name, None, "It names the file system")
+        yield STORE_URL.name, invalid(STORE_URL.name, None, "It must be the URL of the file system")
 
 
 def _kerberos_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -239,10 +239,10 @@ def _folders_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     for key in (TOPICS_DIR, LOGS_DIR):
         folder = str(parsed.get(key.name) or "")
         if "${" in folder:
-            text = "penstock has one folder for all topics; a topic has a folder in it"
+            text = "It cannot contain variables: all topics share one folder, with a subfolder each"
             yield key.name, invalid(key.name, folder, text)
         elif not folder.strip("/"):
-            yield key.name, invalid(key.name, folder, "It names a folder")
+            yield key.name, invalid(key.name, folder, "It must name a folder")
 
 
 HDFS_SINK: Final = ConfigDef(

@@ -38,7 +38,7 @@ def _folder_problem(url: str | None) -> str | None:
     parts = urlsplit(url)
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
         return "It is neither a path nor of the form file:///path"
-    return None if parts.path.startswith("/") else "The path has to be absolute"
+    return None if parts.path.startswith("/") else "The path must be absolute"
 
 
 STORE_URL: Final = Key(
@@ -46,7 +46,8 @@ STORE_URL: Final = Key(
     STRING,
     importance=HIGH,
     check=checking("a path, or file:///path", _folder_problem),
-    doc="The folder that files are written to, on the machines that run tasks; it is created.",
+    doc="The folder that files are written to, on the machines that run tasks; it is created if "
+    "missing.",
     group="Connector",
     order=0,
 )

@@ -11,7 +11,7 @@ def checked_name(text: str, name: str, kind: str, longest: int) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError as cause:
-        raise DataError(f"{text!r} is not a string, and so no name of {kind}") from cause
+        raise DataError(f"{text!r} is not a string, so it cannot be the name of {kind}") from cause
     if size > longest:
         raise DataError(f"{text[:40]!r}… is too long for the name of {kind}: {size} bytes")
     return name

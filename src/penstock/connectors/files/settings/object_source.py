@@ -75,7 +75,7 @@ def _pairs_problem(pairs: Sequence[str] | None) -> str | None:
         try:
             compile_java(pattern)
         except RegexInvalid as error:
-            return f"The pattern of '{topic}' is none: {error}"
+            return f"The pattern of '{topic}' is invalid: {error}"
     return None
 
 
@@ -94,10 +94,10 @@ FORMAT_CLASS: Final = Key(
         lambda name: (
             None
             if name is None or _format(name)
-            else f"It is none of {', '.join(f'{name}{FORMAT}' for name in READINGS)}"
+            else f"It is not one of {', '.join(f'{name}{FORMAT}' for name in READINGS)}"
         ),
     ),
-    doc="The format of files, by a class in any package.",
+    doc="The format of files, as a class name; its package is ignored.",
     group=_SOURCE,
 )
 MODE: Final = Key(
@@ -106,8 +106,8 @@ MODE: Final = Key(
     default=RESTORE,
     importance=HIGH,
     check=one_of(RESTORE, GENERIC),
-    doc="RESTORE_BACKUP: files that the sink wrote go back to their topics and partitions. "
-    "GENERIC: any files, as topic.regex.list says.",
+    doc="RESTORE_BACKUP: files that the sink wrote are restored to their topics and partitions. "
+    "GENERIC: any files, to the topics of topic.regex.list.",
     group=_SOURCE,
 )
 TOPIC_PATTERNS: Final = Key(
@@ -116,7 +116,7 @@ TOPIC_PATTERNS: Final = Key(
     default=[],
     importance=HIGH,
     check=checking("a list of topic:pattern", _pairs_problem),
-    doc="For GENERIC: topics, each with a pattern for the whole names of its files.",
+    doc="For GENERIC: topics, each with a pattern that the whole names of its files match.",
     group=_SOURCE,
 )
 FOLDERS: Final = Key(
@@ -124,7 +124,7 @@ FOLDERS: Final = Key(
     LIST,
     default=[],
     importance=LOW,
-    doc="Where files are looked for in topics.dir; by default everywhere.",
+    doc="The folders of topics.dir that are searched for files; by default all.",
     group=_SOURCE,
 )
 SINCE: Final = Key(
@@ -133,7 +133,7 @@ SINCE: Final = Key(
     default=0,
     importance=LOW,
     check=at_least(0),
-    doc="Files that were modified before (ms since the epoch) are not read.",
+    doc="Files that were modified before this time (ms since the epoch) are skipped.",
     group=_SOURCE,
 )
 ON_ERROR: Final = Key(
@@ -142,8 +142,8 @@ ON_ERROR: Final = Key(
     default="fail",
     importance=HIGH,
     check=one_of("fail", "ignore", "log", ignore_case=True),
-    doc="What follows from a record or a file that cannot be read: fail; or ignore and log, which "
-    "leave it out and log it.",
+    doc="How to handle a record or a file that cannot be read: fail; or ignore and log, which "
+    "both skip and log it.",
     group=_SOURCE,
 )
 CSV_HEADER: Final = Key(
@@ -152,7 +152,7 @@ CSV_HEADER: Final = Key(
     default="true",
     importance=LOW,
     check=one_of("true", "false"),
-    doc="Whether the first row of CSV has the names of columns.",
+    doc="Whether the first row of CSV contains the column names.",
     group=_SOURCE,
 )
 SEPARATOR: Final = Key(
@@ -160,7 +160,7 @@ SEPARATOR: Final = Key(
     STRING,
     default="\n",
     importance=LOW,
-    doc="What ends a record of raw bytes; empty: a file is one record.",
+    doc="The separator that ends a record of raw bytes; empty: a file is one record.",
     group=_SOURCE,
 )
 TOMBSTONES: Final = Key(
@@ -168,7 +168,7 @@ TOMBSTONES: Final = Key(
     STRING,
     default="tombstone",
     importance=LOW,
-    doc="The folder of records without value, which are restored with store.kafka.keys=true.",
+    doc="The folder of records without a value, which are restored with store.kafka.keys=true.",
     group=_SOURCE,
 )
 RECORD_BATCH: Final = Key(
@@ -177,7 +177,7 @@ RECORD_BATCH: Final = Key(
     default=200,
     importance=MEDIUM,
     check=at_least(1),
-    doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
+    doc="Ignored; a poll is bounded by bytes, which is faster.",
     group=_SOURCE,
 )
 SPLIT: Final = Key(
@@ -186,10 +186,10 @@ SPLIT: Final = Key(
     default=0,
     importance=LOW,
     check=at_least(0),
-    doc="For GENERIC: larger files are read in ranges of so many bytes, several at a time, where "
-    "their format can be entered: Parquet, Avro, and lines of JSON, text and CSV (without newlines "
-    "in quotes) that are not compressed as a whole. Their records keep their order within a range "
-    "only. 0: every file is read from its beginning to its end.",
+    doc="For GENERIC: larger files are read in ranges of this many bytes, several at a time, if "
+    "their format can be split: Parquet, Avro, and lines of JSON, text and CSV (without newlines "
+    "in quotes) that are not compressed as a whole. Records keep their order only within a range. "
+    "0: every file is read from beginning to end.",
     group=_SOURCE,
 )
 IGNORED: Final = (
@@ -206,7 +206,7 @@ def mode_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         text = f"{MODE.name}={GENERIC} needs it"
         yield TOPIC_PATTERNS.name, invalid(TOPIC_PATTERNS.name, [], text)
     if parsed.get(MODE.name) == RESTORE and (split := parsed.get(SPLIT.name)):
-        text = f"{MODE.name}={RESTORE} keeps the order of records"
+        text = f"It must be 0, since {MODE.name}={RESTORE} keeps the order of records"
         yield SPLIT.name, invalid(SPLIT.name, split, text)
 
 
@@ -216,7 +216,7 @@ OBJECT_KEYS: Final = (
     TOPICS_DIR,
     DIRECTORY_DELIM,
     FILE_DELIM,
-    replace(PARTITIONER_CLASS, doc="The partitioner that the sink had."),
+    replace(PARTITIONER_CLASS, doc="The partitioner of the sink that wrote the files."),
     TOPIC_PATTERNS,
     FOLDERS,
     SINCE,

@@ -72,8 +72,8 @@ def part_size(name: str, group: str, order: int, most: int, of: str = "part") ->
         default=26_214_400,
         importance=HIGH,
         check=between(5_242_880, most),
-        doc=f"Bytes of a {of}. Larger {objects} are uploaded in {of}s while they are written; an "
-        "open file holds up to three in memory.",
+        doc=f"The size of a {of}, in bytes. Larger {objects} are uploaded in {of}s while they are "
+        "written; an open file keeps up to three in memory.",
         group=group,
         order=order,
     )
@@ -87,8 +87,8 @@ def retries(name: str, group: str, order: int, least: int = 0) -> Key[int]:
         default=3,
         importance=MEDIUM,
         check=at_least(least),
-        doc="How often a request is repeated at once. After that the task waits and tries again, "
-        "without end.",
+        doc="How often a request is retried before the task pauses. The task then retries "
+        "indefinitely.",
         group=group,
         order=order,
     )
@@ -102,7 +102,7 @@ def conditional(name: str, group: str, order: int) -> Key[bool]:
         default=True,
         importance=LOW,
         doc="Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
-        "objects that another task has stored are left as they are, so that a restart repeats no "
+        "objects that another task has stored are not overwritten, so that a restart repeats no "
         "record.",
         group=group,
         order=order,

@@ -36,7 +36,7 @@ BUCKET: Final = Key(
     STRING,
     importance=HIGH,
     check=non_empty(),
-    doc="The bucket, which has to exist.",
+    doc="The bucket; it must exist.",
     group=_S3,
     order=1,
 )
@@ -58,7 +58,7 @@ PATH_STYLE: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether the bucket is in the path of requests, and not in the name of the host.",
+    doc="Whether requests contain the bucket in the path instead of the host name.",
     group=_S3,
     order=4,
 )
@@ -67,8 +67,8 @@ ACCESS_KEY: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The key's id. Without one, credentials are from the environment, a profile, or the "
-    "machine, as for every program of Amazon's SDKs.",
+    doc="The access key's id. Without it, credentials come from the environment, a profile or the "
+    "machine, as is the default of Amazon's SDKs.",
     group=_S3,
     order=5,
 )
@@ -77,7 +77,7 @@ SECRET_KEY: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=HIGH,
-    doc="The key's secret.",
+    doc="The access key's secret.",
     group=_S3,
     order=6,
 )
@@ -86,7 +86,7 @@ SESSION_TOKEN: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=LOW,
-    doc="The token of a key that is temporary.",
+    doc="The session token of a temporary key.",
     group=_S3,
     order=7,
 )
@@ -111,7 +111,7 @@ _PROVIDERS: Final = {
 def _provider_problem(name: str | None) -> str | None:
     if name is None or name.rpartition(".")[2] in _PROVIDERS:
         return None
-    return f"It is none of {', '.join(_PROVIDERS)}"
+    return f"It is not one of {', '.join(_PROVIDERS)}"
 
 
 PROVIDER: Final = Key(
@@ -120,8 +120,8 @@ PROVIDER: Final = Key(
     default="com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
     importance=LOW,
     check=checking(", ".join(_PROVIDERS), _provider_problem),
-    doc="Where credentials are from, by a class in any package: the default chain, nowhere, or a "
-    "role that is assumed.",
+    doc="Where credentials come from, as a class name, whose package is ignored: the default "
+    "chain, nowhere, or a role to assume.",
     group=_S3,
     order=9,
 )
@@ -130,7 +130,7 @@ ROLE_ARN: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The role that is assumed.",
+    doc="The role to assume.",
     group=_S3,
     order=10,
 )
@@ -139,7 +139,7 @@ ROLE_SESSION: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The name of its sessions; by default the connector's.",
+    doc="The name of the role's sessions; by default the connector's name.",
     group=_S3,
     order=11,
 )
@@ -148,7 +148,7 @@ ROLE_EXTERNAL_ID: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The external id that the role asks for.",
+    doc="The external id that the role requires.",
     group=_S3,
     order=12,
 )
@@ -170,7 +170,7 @@ SSE_CUSTOMER_KEY: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=LOW,
-    doc="A key of 32 characters that objects are encrypted with, which the store does not keep.",
+    doc="A key of 32 characters to encrypt objects with; the store does not keep it.",
     group=_S3,
     order=18,
 )
@@ -192,7 +192,7 @@ ACL: Final = Key(
         *("", "private", "public-read", "public-read-write", "authenticated-read"),
         *("aws-exec-read", "bucket-owner-read", "bucket-owner-full-control", "log-delivery-write"),
     ),
-    doc="The canned ACL that objects get.",
+    doc="The canned ACL of objects.",
     group=_S3,
     order=20,
 )
@@ -201,7 +201,7 @@ STORAGE_CLASS: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The storage class that objects get, such as STANDARD_IA.",
+    doc="The storage class of objects, such as STANDARD_IA.",
     group=_S3,
     order=21,
 )
@@ -232,7 +232,7 @@ SCHEMA_AFFIX: Final = Key(
     importance=MEDIUM,
     check=one_of(*(position.value for position in SchemaFolder)),
     doc="Whether the name of a record's schema is a folder, `schema_name=…`, before (PREFIX) or "
-    "behind (SUFFIX) that of the partitioner.",
+    "after (SUFFIX) that of the partitioner.",
     group=_S3,
     order=27,
 )
@@ -255,7 +255,7 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     has_secret = isinstance(secret, Secret) and bool(secret.value)
     if bool(id) != has_secret:
         name = SECRET_KEY.name if id else ACCESS_KEY.name
-        yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} have to be set together"
+        yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} must be set together"
     provider = str(parsed.get(PROVIDER.name) or "").rpartition(".")[2]
     if _PROVIDERS.get(provider) == "role" and not parsed.get(ROLE_ARN.name):
         yield ROLE_ARN.name, invalid(ROLE_ARN.name, "", f"{provider} needs a role")
@@ -264,7 +264,7 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 def store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     """Only Amazon's endpoints are accelerated; these know buckets by host names only."""
     if parsed.get(ACCELERATE.name) and parsed.get(STORE_URL.name):
-        text = f"{ACCELERATE.name} is for Amazon's own store, and {STORE_URL.name} names another"
+        text = f"{ACCELERATE.name} is only for Amazon's store, not that of {STORE_URL.name}"
         yield ACCELERATE.name, invalid(ACCELERATE.name, True, text)
 
 

@@ -70,7 +70,7 @@ BUCKET: Final = Key(
     STRING,
     importance=MEDIUM,
     check=non_empty(),
-    doc="The bucket, which has to exist.",
+    doc="The bucket; it must exist.",
     group=_AWS,
 )
 REGION: Final = Key(
@@ -96,7 +96,7 @@ PREFIX: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="What the keys of objects begin with, before what file.name.template matches.",
+    doc="The prefix of object keys, before the part that file.name.template matches.",
     group=_AWS,
 )
 ACCESS_KEY: Final = Key(
@@ -104,7 +104,7 @@ ACCESS_KEY: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=MEDIUM,
-    doc="The key's id. Without one, credentials are from the environment, a profile, or the "
+    doc="The access key's id. Without it, credentials come from the environment, a profile or the "
     "machine.",
     group=_AWS,
 )
@@ -113,7 +113,7 @@ SECRET_KEY: Final = Key(
     PASSWORD,
     default=Secret(""),
     importance=MEDIUM,
-    doc="The key's secret.",
+    doc="The access key's secret.",
     group=_AWS,
 )
 ROLE_ARN: Final = Key(
@@ -121,7 +121,7 @@ ROLE_ARN: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="A role that is assumed.",
+    doc="The role to assume.",
     group=_AWS,
 )
 ROLE_SESSION: Final = Key(
@@ -129,7 +129,7 @@ ROLE_SESSION: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The name of its sessions; by default the connector's.",
+    doc="The name of the role's sessions; by default the connector's name.",
     group=_AWS,
 )
 ROLE_EXTERNAL_ID: Final = Key(
@@ -137,7 +137,7 @@ ROLE_EXTERNAL_ID: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The external id that the role asks for.",
+    doc="The external id that the role requires.",
     group=_AWS,
 )
 RETRIES: Final = Key(
@@ -146,8 +146,8 @@ RETRIES: Final = Key(
     default=3,
     importance=MEDIUM,
     check=at_least(1),
-    doc="How often a request is repeated at once. After that the task waits and tries again, "
-    "without end.",
+    doc="How often a request is retried before the task pauses. The task then retries "
+    "indefinitely.",
     group=_AWS,
 )
 TOPIC: Final = Key(
@@ -155,7 +155,8 @@ TOPIC: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The topic that records are sent to; by default what {{topic}} of file.name.template is.",
+    doc="The topic that records are sent to; by default what {{topic}} in file.name.template "
+    "matches.",
     group=_FILE,
 )
 TEMPLATE: Final = Key(
@@ -166,7 +167,7 @@ TEMPLATE: Final = Key(
         "a regular expression with {{topic}}, {{partition}}, {{start_offset}}, {{timestamp}}",
         _template_problem,
     ),
-    doc="What is found in the keys of objects behind the prefix; others are not read.",
+    doc="The pattern to find in object keys after the prefix; other objects are skipped.",
     group=_FILE,
 )
 FORMAT: Final = Key(
@@ -184,7 +185,7 @@ COMPRESSION: Final = Key(
     default="none",
     importance=MEDIUM,
     check=one_of("none", "gzip", "snappy", "zstd", ignore_case=True),
-    doc="How objects of jsonl and bytes are compressed.",
+    doc="For jsonl and bytes: how objects are compressed.",
     group=_FILE,
 )
 BUFFER: Final = Key(
@@ -193,7 +194,7 @@ BUFFER: Final = Key(
     default=4096,
     importance=MEDIUM,
     check=at_least(1),
-    doc="Bytes of a record, for objects of bytes.",
+    doc="For bytes: the size of a record, in bytes.",
     group=_FILE,
 )
 DISTRIBUTION: Final = Key(
@@ -202,8 +203,8 @@ DISTRIBUTION: Final = Key(
     default="object_hash",
     importance=MEDIUM,
     check=one_of("object_hash", "partition", ignore_case=True),
-    doc="How objects are shared by tasks: by their keys, or by {{partition}}, so that records of a "
-    "partition keep their order.",
+    doc="How objects are distributed among tasks: by their keys, or by {{partition}}, which keeps "
+    "the order of the records of a partition.",
     group=_FILE,
 )
 START_KEY: Final = Key(
@@ -211,7 +212,7 @@ START_KEY: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="Objects whose keys are not behind this one are not read.",
+    doc="Only objects whose keys sort after this one are read.",
     group=_FILE,
 )
 TOLERANCE: Final = "errors.tolerance"
@@ -241,7 +242,7 @@ def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]
     are_set = [isinstance(value, Secret) and bool(value.value) for value in (id, secret)]
     if are_set[0] != are_set[1]:
         name = SECRET_KEY.name if are_set[0] else ACCESS_KEY.name
-        yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} have to be set together"
+        yield name, f"{ACCESS_KEY.name} and {SECRET_KEY.name} must be set together"
 
 
 def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:

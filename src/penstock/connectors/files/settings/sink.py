@@ -88,7 +88,7 @@ FORMAT_CLASS: Final = Key(
     STRING,
     importance=HIGH,
     check=known(FORMATS, FORMAT),
-    doc="The format of the files, by its class in any package.",
+    doc="The format of the files, as a class name; its package is ignored.",
     group=_CONNECTOR,
     order=1,
 )
@@ -97,7 +97,7 @@ FLUSH_SIZE: Final = Key(
     INT,
     importance=HIGH,
     check=at_least(1),
-    doc="Records after which files are completed: those of all open files of a topic partition.",
+    doc="How many records, in all open files of a topic partition together, complete these files.",
     group=_CONNECTOR,
     order=2,
 )
@@ -106,8 +106,8 @@ ROTATE_INTERVAL_MS: Final = Key(
     LONG,
     default=-1,
     importance=HIGH,
-    doc="How long after that of their first record the times of the records of files may be, in "
-    "ms, by `timestamp.extractor`; -1: any time. A record that comes later completes them.",
+    doc="How much later, in ms, a record's time (by `timestamp.extractor`) may be than that of "
+    "the first record of the files; a later record completes them. -1: no limit.",
     group=_CONNECTOR,
     order=3,
 )
@@ -116,8 +116,8 @@ ROTATE_SCHEDULE_INTERVAL_MS: Final = Key(
     LONG,
     default=-1,
     importance=MEDIUM,
-    doc="Files are completed whenever the clock of `timezone` shows a multiple of so many ms since "
-    "midnight, also if there are no records; -1: never. Not exactly once.",
+    doc="Files are completed at every multiple of this many ms since midnight in `timezone`, even "
+    "without new records; -1: never. Not exactly once.",
     group=_CONNECTOR,
     order=4,
 )
@@ -127,8 +127,9 @@ SCHEMA_COMPATIBILITY: Final = Key(
     default="NONE",
     importance=HIGH,
     check=one_of("NONE", "BACKWARD", "FORWARD", "FULL", ignore_case=True),
-    doc="Which schemas a file may hold: NONE, one; BACKWARD and FULL, older versions, which are "
-    "projected to the newest; FORWARD, newer ones, projected to the oldest.",
+    doc="Which schemas a file may contain: NONE, one; BACKWARD and FULL, also older versions, "
+    "which are projected to the newest; FORWARD, also newer versions, which are projected to the "
+    "oldest.",
     group=_CONNECTOR,
     order=5,
 )
@@ -158,7 +159,7 @@ JSON_DECIMAL_FORMAT: Final = Key(
     default="BASE64",
     importance=LOW,
     check=one_of("BASE64", "NUMERIC", ignore_case=True),
-    doc="How JSON files hold decimals.",
+    doc="How JSON files represent decimals.",
     group=_CONNECTOR,
     order=8,
 )
@@ -167,7 +168,7 @@ BYTES_EXTENSION: Final = Key(
     STRING,
     default=".bin",
     importance=LOW,
-    doc="What names of files of raw bytes end with.",
+    doc="The extension of files of raw bytes.",
     group=_CONNECTOR,
     order=9,
 )
@@ -176,7 +177,7 @@ BYTES_SEPARATOR: Final = Key(
     STRING,
     default=None,
     importance=LOW,
-    doc="What follows each record in files of raw bytes; by default a line feed.",
+    doc="The separator after each record in files of raw bytes; by default a line feed.",
     group=_CONNECTOR,
     order=10,
 )
@@ -188,7 +189,7 @@ CSV_DELIMITER: Final = Key(
     check=checking(
         "one character", lambda text: None if text and len(text) == 1 else "One character"
     ),
-    doc="What stands between the cells of CSV files.",
+    doc="The character between the cells of CSV files.",
     group=_CONNECTOR,
     order=11,
 )
@@ -206,7 +207,7 @@ TOPICS_DIR: Final = Key(
     STRING,
     default="topics",
     importance=HIGH,
-    doc="The folder of all files; a topic has a folder in it.",
+    doc="The folder of all files, with a subfolder for each topic.",
     group=_STORAGE,
     order=1,
 )
@@ -216,7 +217,7 @@ DIRECTORY_DELIM: Final = Key(
     default="/",
     importance=MEDIUM,
     check=non_empty(),
-    doc="What stands between folders.",
+    doc="The separator between folders.",
     group=_STORAGE,
     order=2,
 )
@@ -225,7 +226,7 @@ FILE_DELIM: Final = Key(
     STRING,
     default="+",
     importance=MEDIUM,
-    doc="What stands between topic, partition and offset in names of files.",
+    doc="The separator between topic, partition and offset in file names.",
     group=_STORAGE,
     order=3,
 )
@@ -235,7 +236,7 @@ ZERO_PAD_WIDTH: Final = Key(
     default=10,
     importance=LOW,
     check=at_least(0),
-    doc="How many digits an offset has at least in names of files.",
+    doc="The minimum number of digits of an offset in file names.",
     group=_STORAGE,
     order=4,
 )
@@ -245,7 +246,7 @@ PARTITIONER_CLASS: Final = Key(
     default="io.confluent.connect.storage.partitioner.DefaultPartitioner",
     importance=HIGH,
     check=known(PARTITIONERS, PARTITIONER),
-    doc="Which folder of its topic a record goes to, by a class in any package.",
+    doc="Which folder of its topic a record goes to, as a class name; its package is ignored.",
     group=_PARTITIONER,
     order=1,
 )
@@ -254,7 +255,7 @@ PARTITION_FIELD_NAME: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="The fields of FieldPartitioner: texts, integers or booleans.",
+    doc="The fields of FieldPartitioner: strings, integers or booleans.",
     group=_PARTITIONER,
     order=2,
 )
@@ -263,7 +264,7 @@ PARTITION_DURATION_MS: Final = Key(
     LONG,
     default=-1,
     importance=MEDIUM,
-    doc="How long the periods of TimeBasedPartitioner are, in ms.",
+    doc="The length of TimeBasedPartitioner's periods, in ms.",
     group=_PARTITIONER,
     order=3,
 )
@@ -282,7 +283,7 @@ LOCALE: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The language of names of months and days in `path.format`; English.",
+    doc="The language of month and day names in `path.format`; only English.",
     group=_PARTITIONER,
     order=5,
 )
@@ -292,7 +293,7 @@ TIMEZONE: Final = Key(
     default="",
     importance=MEDIUM,
     check=checking("a time zone", _zone_problem),
-    doc="By whose clocks there are periods, folders of times, and scheduled rotations.",
+    doc="The time zone of periods, time-based folders and scheduled rotations.",
     group=_PARTITIONER,
     order=6,
 )
@@ -302,8 +303,8 @@ TIMESTAMP_EXTRACTOR: Final = Key(
     default="Wallclock",
     importance=MEDIUM,
     check=one_of(*(clock.value for clock in Clock)),
-    doc="The time of a record: that of the clock when it is written, which is not exactly once, "
-    "its timestamp, or that in `timestamp.field`.",
+    doc="The time of a record: the wall-clock time when it is written (not exactly once), its "
+    "timestamp, or that in `timestamp.field`.",
     group=_PARTITIONER,
     order=7,
 )
@@ -313,8 +314,8 @@ TIMESTAMP_FIELD: Final = Key(
     default="timestamp",
     importance=MEDIUM,
     check=non_empty(),
-    doc="The field with the time of RecordField, perhaps inside others (`a.b`): a Timestamp, ms "
-    "since the epoch, or an ISO 8601 text.",
+    doc="The field with the time for RecordField, which may be nested (`a.b`): a Timestamp, ms "
+    "since the epoch, or an ISO 8601 string.",
     group=_PARTITIONER,
     order=8,
 )
@@ -323,8 +324,8 @@ ROTATE_ON_PARTITION_CHANGE: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether, with `rotate.interval.ms`, files are completed when a record is of another "
-    "folder than the one before it.",
+    doc="Whether, with `rotate.interval.ms`, files are completed when a record goes to another "
+    "folder than the previous one.",
     group=_PARTITIONER,
     order=9,
 )
@@ -333,7 +334,7 @@ MAX_OPEN_FILES: Final = Key(
     INT,
     default=-1,
     importance=LOW,
-    doc="How many files of a topic partition may be open; one more completes them. -1: any number.",
+    doc="How many files of a topic partition may be open; one more completes them. -1: no limit.",
     group=_PARTITIONER,
     order=10,
 )
@@ -343,8 +344,8 @@ BEHAVIOR_ON_NULL_VALUES: Final = Key(
     default="fail",
     importance=LOW,
     check=one_of("fail", "ignore", "write", ignore_case=True),
-    doc="What becomes of records without a value: they are errors, are skipped, or have their "
-    "keys written to a folder of their own (`tombstone.encoded.partition`).",
+    doc="How to handle records without a value: fail, skip them (ignore), or write their keys to "
+    "a separate folder (`tombstone.encoded.partition`).",
     group=_NULLS,
     order=1,
 )
@@ -353,8 +354,8 @@ REPORT_NULLS: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether records without a value that are skipped go to the dead letter queue, if there "
-    "is one.",
+    doc="Whether skipped records without a value are sent to the dead letter queue, if there is "
+    "one.",
     group=_NULLS,
     order=2,
 )
@@ -373,7 +374,7 @@ STORE_KEYS: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether keys are written, to a file beside that of the values.",
+    doc="Whether keys are written to a separate file beside that of the values.",
     group=_NULLS,
     order=4,
 )
@@ -392,7 +393,7 @@ STORE_HEADERS: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether headers are written, to a file beside that of the values.",
+    doc="Whether headers are written to a separate file beside that of the values.",
     group=_NULLS,
     order=6,
 )
@@ -410,7 +411,7 @@ HEADERS_FORMAT: Final = Key(
 COMPRESSION_DOC: Final = "How JSON, CSV, text and raw files are compressed."
 COMPRESSION_CHECK: Final = one_of(*FILE_CODECS)
 LEVEL_CHECK: Final = between(-1, 9)
-LEVEL_DOC: Final = "How hard gzip and bzip2 try, up to 9; -1: as they see fit."
+LEVEL_DOC: Final = "The compression level of gzip and bzip2, up to 9; -1: their default."
 
 SINK_KEYS: Final[tuple[Key[object], ...]] = (
     FORMAT_CLASS,
@@ -491,7 +492,8 @@ def _partitioner_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]
             invalid(
                 LOCALE.name,
                 parsed.get(LOCALE.name),
-                "Names of months and days are English; use numbers in path.format, or en",
+                "Names of months and days are only in English; use numbers in path.format, or set "
+                "en",
             ),
         )
 
@@ -609,8 +611,7 @@ def _clock(
     if by_wall:
         return Clock.WALL
     log.warning(
-        "Ignoring %s: the partitioner does not go by time, and %s does not say by which time files "
-        "are to be rotated",
+        "Ignoring %s: the partitioner is not time-based and %s is not set",
         ROTATE_INTERVAL_MS.name,
         TIMESTAMP_EXTRACTOR.name,
     )

@@ -30,7 +30,7 @@ RECORD_MAX_BYTES: Final = Key(
     default=MOST,
     importance=LOW,
     check=at_least(1),
-    doc="The largest size of a record, in bytes of the file.",
+    doc="The maximum size of a record in the file, in bytes.",
     group=_READING,
 )
 COMPRESSION: Final = Key(
@@ -39,7 +39,7 @@ COMPRESSION: Final = Key(
     default=AUTO,
     importance=LOW,
     check=one_of(AUTO, "none", "gzip", "bzip2", "zstd", "snappy"),
-    doc="How files of JSON, CSV, text and raw bytes are compressed; auto: by the ending of the "
+    doc="How files of JSON, CSV, text and raw bytes are compressed; auto: by the extension of the "
     "name.",
     group=_READING,
 )
@@ -49,8 +49,8 @@ CHANGED: Final = Key(
     default="read",
     importance=LOW,
     check=one_of("read", "ignore"),
-    doc="Whether a file that is written again is read again, from its beginning. With ignore, one "
-    "that was read is left alone, and one that changes while it is read is an error.",
+    doc="Whether a file that is rewritten is read again, from its beginning. With ignore, a file "
+    "that was read is skipped, and one that changes while it is read is an error.",
     group=_READING,
 )
 REMEMBERED: Final = Key(
@@ -59,9 +59,9 @@ REMEMBERED: Final = Key(
     default=50_000,
     importance=LOW,
     check=at_least(0),
-    doc="Offsets of files that are kept for each task, where files stay. Beyond that, those are "
-    "replaced by a mark that arrived earlier than penstock.late.files.ms before they were listed: "
-    "whatever is older counts as read.",
+    doc="How many offsets of files are kept for each task, if files stay. Beyond that, offsets of "
+    "files that arrived more than penstock.late.files.ms before they were listed are replaced by "
+    "a mark: any older file counts as read.",
     group=_READING,
 )
 LATE: Final = Key(
@@ -70,15 +70,15 @@ LATE: Final = Key(
     default=3_600_000,
     importance=LOW,
     check=at_least(0),
-    doc="How much older than a listing a file may be that is not in it, because clocks differ or "
-    "an upload takes long.",
+    doc="How much older than a listing a file may be that is missing from it, because clocks "
+    "differ or an upload takes long.",
     group=_READING,
 )
 TASK_INDEX: Final = Key(
-    TASK, INT, default=0, importance=LOW, doc="Of a task: its number. Not to be set."
+    TASK, INT, default=0, importance=LOW, doc="The number of a task. Do not set it."
 )
 TASK_COUNT: Final = Key(
-    TASKS, INT, default=1, importance=LOW, doc="Of a task: how many there are. Not to be set."
+    TASKS, INT, default=1, importance=LOW, doc="The number of tasks. Do not set it."
 )
 SOURCE_KEYS: Final = (RECORD_MAX_BYTES, COMPRESSION, TASK_INDEX, TASK_COUNT)
 FILE_KEYS: Final = (CHANGED, REMEMBERED, LATE)

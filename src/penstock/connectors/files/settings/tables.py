@@ -171,7 +171,7 @@ def known(table: Mapping[str, object], ending: str) -> Check:
 
     def problem(class_name: str | None) -> str | None:
         if class_name is not None and entry(table, ending, class_name) is None:
-            return f"It is none of {names}"
+            return f"It is not one of {names}"
         return None
 
     return checking(names, problem)

@@ -181,7 +181,7 @@ class _Blob(BudgetedFile):
                 if error.reason != "InvalidBlockList":
                     raise
                 # Another writer has committed a blob of this name, which discards our blocks.
-                raise FileLost(f"The blocks of '{self.path}' are gone: {error}") from error
+                raise FileLost(f"The blocks of '{self.path}' no longer exist: {error}") from error
         else:
             data = b"".join(self.held)
             self._connection.call(
@@ -204,7 +204,7 @@ class _Blob(BudgetedFile):
             return True  # put before, and the response was lost
         if _END in metadata:
             raise FileExists(self.path, int(metadata[_END]))
-        log.warning("Replacing %s, which does not say where it ends", self.path)
+        log.warning("Replacing %s, whose metadata has no end offset", self.path)
         return False
 
 

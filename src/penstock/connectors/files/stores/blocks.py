@@ -42,7 +42,7 @@ def fetched(
             raise FileChanged(found.path, "was replaced") from error
         raise
     if len(data) != size:
-        raise FileChanged(found.path, f"has {len(data)} instead of {size} bytes there")
+        raise FileChanged(found.path, f"returned {len(data)} instead of {size} bytes")
     return data
 
 

@@ -110,7 +110,7 @@ class FolderStore(ReadStore):
         if current is None:
             return False
         if current != found:
-            raise FileChanged(found.path, "was written again")
+            raise FileChanged(found.path, "was rewritten")
         return True
 
     def _entries(self, folder: str, after: str = "") -> Iterable[Entry]:

@@ -338,7 +338,7 @@ class _FtpFile(OpenFile):
             self._client = self._data = None
             self._store.release(client)
             if self._position < self.size:
-                raise FileChanged(self._found.path, "has become shorter")
+                raise FileChanged(self._found.path, "became shorter")
             self.size = self._position
         return block
 

@@ -113,7 +113,7 @@ class FtpConnection(ftplib.FTP_TLS):
         if answer[0] == "3":
             answer = self.sendcmd(f"PASS {self.wired(self.options.password.value)}")
         if answer[0] == "3":
-            raise ftplib.error_perm("530 The server asks for an account (ACCT).")
+            raise ftplib.error_perm("530 The server requires an account (ACCT).")
 
     def _prepare(self) -> None:
         if self.options.tls is not None:
@@ -131,7 +131,7 @@ class FtpConnection(ftplib.FTP_TLS):
     def wired(self, text: str) -> str:
         """A text as the control connection carries it. Raises StoreRefused for line ends."""
         if "\r" in text or "\n" in text or "\0" in text:
-            raise StoreRefused(f"FTP has no names with line ends: {text!r}")
+            raise StoreRefused(f"FTP does not support names with line ends: {text!r}")
         try:
             return text.encode(self.options.encoding).decode(WIRE)
         except UnicodeEncodeError as error:
@@ -224,7 +224,7 @@ def store_errors(place: str, path: str = "", *, login: bool = False) -> Iterator
     except ftplib.Error as error:
         raise StoreUnavailable(f"{about}{_readable(error)}") from error
     except EOFError as error:
-        raise StoreUnavailable(f"{about}the server has ended the connection") from error
+        raise StoreUnavailable(f"{about}the server closed the connection") from error
     except (OSError, ValueError) as error:
         raise StoreUnavailable(f"{about}{error}") from error
 

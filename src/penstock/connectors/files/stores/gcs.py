@@ -197,7 +197,9 @@ class _Object(BudgetedFile):
                 if not self._request(self._part, total):
                     break
                 if len(self._part) == unsent:
-                    raise StoreUnavailable(f"The upload of '{self.path}' takes no more bytes now")
+                    raise StoreUnavailable(
+                        f"The upload of '{self.path}' does not accept more bytes now"
+                    )
             self._unsure = False
 
         self._connection.call(request)
@@ -220,7 +222,9 @@ class _Object(BudgetedFile):
             return False
         if response.status_code != _INCOMPLETE:
             if response.status_code in _SESSION_GONE:
-                raise FileLost(f"The upload of '{self.path}' is gone: {response.status_code}")
+                raise FileLost(
+                    f"The upload of '{self.path}' no longer exists: {response.status_code}"
+                )
             raise _error(store.options, response.status_code, "", response.text[:200])
         received = response.headers.get("Range")
         sent = int(received.rpartition("-")[2]) + 1 if received else 0
@@ -262,7 +266,7 @@ class _Object(BudgetedFile):
             return True  # put before, and the response was lost
         if _END in metadata:
             raise FileExists(self.path, int(metadata[_END]))
-        log.warning("Replacing %s, which does not say where it ends", self.path)
+        log.warning("Replacing %s, whose metadata has no end offset", self.path)
         return False
 
 
@@ -339,7 +343,7 @@ def _credentials_from(info: Any) -> Any:
     kind = info.get("type")
     if kind not in makers:
         make: Any = DefaultCredentialsError
-        raise make(f"Their type is {kind!r}, and none of {', '.join(makers)}")
+        raise make(f"Their type is {kind!r}, which is not one of {', '.join(makers)}")
     return makers[kind](info, scopes=[_SCOPE])
 
 
@@ -364,7 +368,7 @@ def _store_errors(options: GcsOptions) -> Iterator[None]:
     except GoogleAuthError as error:
         if error.retryable:
             raise StoreUnavailable(f"{_place(options)}: {error}") from error
-        text = f"{_place(options)}: the credentials are refused: {error.args[0]}"
+        text = f"{_place(options)}: the credentials were rejected: {error.args[0]}"
         raise StoreRefused(text, CREDENTIALS) from error
     except (RequestException, ConnectionError, DataCorruption) as error:
         raise StoreUnavailable(f"{_place(options)} does not answer: {error}") from error

@@ -165,7 +165,7 @@ class Hadoop:
     def make_folder(self, path: str) -> None:
         with self._store_errors(path):
             if not self._fs.mkdirs(self._path(path)):
-                raise StoreRefused(f"The folder {path} cannot be made.")
+                raise StoreRefused(f"The folder {path} cannot be created.")
 
     def exists(self, path: str) -> bool:
         with self._store_errors(path):

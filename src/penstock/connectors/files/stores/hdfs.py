@@ -269,7 +269,7 @@ class _Session(Claim):
         hadoop = self._store.hadoop
         # This stops a connector that is still running.
         if not hadoop.recover_lease(path):
-            raise StoreUnavailable(f"{path} is not yet given up by who has written it.")
+            raise StoreUnavailable(f"The lease of {path} is not yet released by its writer.")
         try:
             commits = wal.commits(hadoop.read(path))
         except wal.NotALog as error:
@@ -297,7 +297,7 @@ class _Session(Claim):
         if hadoop.exists(source):
             self._store.publish(source, target)
         else:
-            log.warning("Neither %s nor %s is there; the file was moved away", source, target)
+            log.warning("Neither %s nor %s exists; the file was moved away", source, target)
 
 
 class _HdfsFile(NewFile):
@@ -387,4 +387,6 @@ def _below_root(url: str) -> str:
 
 
 def _taken_over(path: str) -> StoreRefused:
-    return StoreRefused(f"{path} is gone: another task has taken over its topic partition.")
+    return StoreRefused(
+        f"{path} no longer exists: another task has taken over its topic partition."
+    )

@@ -58,7 +58,7 @@ class _LocalFile(NewFile):
             os.fsync(self._handle)
             if not self._owns_draft():
                 raise StoreRefused(
-                    f"Another task has begun to write {self._target}, so this one gives it up."
+                    f"Another task has started to write {self._target}, so this task abandons it."
                 )
             self._draft.replace(self._target)
             self._is_complete = True

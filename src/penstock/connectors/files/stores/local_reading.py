@@ -126,7 +126,7 @@ class LocalReadStore(ReadStore):
         path = folder + name
         if path not in self._undecodable and len(self._undecodable) < self._page:
             self._undecodable.add(path)
-            log.warning("%r is skipped: its name is not UTF-8, and so no offset can have it", path)
+            log.warning("%r is skipped: its name is not UTF-8, so no offset can contain it", path)
 
 
 def _is_text(name: str) -> bool:
@@ -207,7 +207,7 @@ class _LocalInput(OpenFile):
                 raise FileChanged(self._found.path, "became shorter")
             self.size = current.size
         elif self._found.version and current.version != self._found.version:
-            raise FileChanged(self._found.path, "was written to")
+            raise FileChanged(self._found.path, "was modified")
 
 
 @contextmanager

@@ -228,7 +228,7 @@ class _Object(BudgetedFile):
             return True  # put before, and the response was lost
         if _END in existing:
             raise FileExists(self.path, int(existing[_END]))
-        log.warning("Replacing %s, which does not say where it ends", self.path)
+        log.warning("Replacing %s, whose metadata has no end offset", self.path)
         return False
 
     def _complete(self) -> None:

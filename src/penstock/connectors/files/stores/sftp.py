@@ -343,7 +343,7 @@ class _SftpFile(OpenFile):
 
         block = self._store.run(fetch, self._found.path, size / _SLOWEST)
         if not block and position < self.size:
-            raise FileChanged(self._found.path, "has become shorter")
+            raise FileChanged(self._found.path, "became shorter")
         self.size = max(self.size, position + len(block))
         return block
 
@@ -356,7 +356,7 @@ class _SftpFile(OpenFile):
         if size != found.size:
             raise FileChanged(found.path, f"has {size} bytes instead of {found.size}")
         if modified_ms != found.modified_ms:
-            raise FileChanged(found.path, "was written again")
+            raise FileChanged(found.path, "was rewritten")
 
 
 @contextmanager

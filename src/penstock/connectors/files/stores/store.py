@@ -35,7 +35,7 @@ class FileExists(PenstockError):
 
     def __init__(self, path: str, end: int) -> None:
         self.end = end
-        super().__init__(f"{path} exists already, with the records up to offset {end}.")
+        super().__init__(f"{path} already exists, with the records up to offset {end}.")
 
 
 class FileLost(StoreUnavailable):

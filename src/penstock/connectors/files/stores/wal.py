@@ -56,7 +56,7 @@ def _entries(data: bytes) -> list[tuple[str, str]]:
         at += 4
         if size == -1:
             if data[at : at + _MARK_SIZE] != mark[: len(data) - at]:
-                raise NotALog(f"byte {at} is not where an entry begins")
+                raise NotALog(f"no entry begins at byte {at}")
             at += _MARK_SIZE
             continue
         if size < 0:
@@ -75,10 +75,10 @@ def _text(data: bytes) -> tuple[str, bytes]:
     try:
         size, at = _number(data)
         if size < 0 or len(data) < at + size:
-            raise NotALog(f"a text has the size {size}")
+            raise NotALog(f"a string has the size {size}")
         return data[at : at + size].decode(), data[at + size :]
     except (IndexError, UnicodeDecodeError) as cause:
-        raise NotALog(f"an entry has no text: {cause}") from cause
+        raise NotALog(f"an entry has no valid string: {cause}") from cause
 
 
 def _number(data: bytes) -> tuple[int, int]:

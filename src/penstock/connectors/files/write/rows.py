@@ -153,8 +153,8 @@ class RowReader:
                 return set(rows)
         for row in rows:
             failed[row] = DataError(
-                "The record has no value, and behavior.on.null.values is 'fail'; 'ignore' leaves "
-                "such records out, 'write' stores their keys"
+                "The record has no value, and behavior.on.null.values is 'fail'; 'ignore' skips "
+                "such records, 'write' stores their keys"
             )
         return set()
 

@@ -158,7 +158,7 @@ class StructShape(Shape):
         if schema is None:
             raise DataError(
                 f"Record {field} without schema: Avro and Parquet files need one; use a converter "
-                "that gives one, or another format.output.type"
+                "that provides one, or another format.output.type"
             )
         return schema
 
@@ -199,7 +199,7 @@ def _bytes(field: str, value: Value, *, texts: bool = False) -> bytes:
     if texts and isinstance(value, str):
         return value.encode()
     raise DataError(
-        f"format.output.type=csv writes bytes, and the {field} is {type(value).__name__}; use "
+        f"format.output.type=csv writes bytes, but the {field} is {type(value).__name__}; use "
         "org.apache.kafka.connect.converters.ByteArrayConverter, or another format.output.type"
     )
 

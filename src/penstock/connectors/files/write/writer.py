@@ -318,7 +318,7 @@ class FileWriter(SinkWriter):
             return False
         offset = partition.begin if partition.stored is None else partition.stored
         log.info(
-            "Going back to offset %d of %s, for files from there on are stored already",
+            "Going back to offset %d of %s: another task has already stored files from there on",
             offset,
             partition.topic_partition,
         )
@@ -353,7 +353,7 @@ class FileWriter(SinkWriter):
             begin = partition.begin if claim.next is None else claim.next
             if begin != partition.next:
                 log.info(
-                    "%s continues at offset %d, which its files say, and not at %d",
+                    "%s continues at offset %d, after its stored files, not at %d",
                     partition.topic_partition,
                     begin,
                     partition.next,

@@ -180,7 +180,7 @@ class _Http1:
         if isinstance(error, aiohttp.InvalidURL):
             return DataError(f"'{request.url}' is not a URL")
         if isinstance(error, ValueError) and not isinstance(error, OSError):
-            return DataError(f"{request.method} {request.url} is not a request: {error}")
+            return DataError(f"{request.method} {request.url} is not a valid request: {error}")
         return unreachable(request, error)
 
     async def close(self) -> None:
@@ -260,20 +260,22 @@ def _answer(request: Request, response: Any, body: bytes) -> Answer:
 
 def _too_large(request: Request, options: ClientOptions) -> TooLarge:
     return TooLarge(
-        f"The answer to {request.method} {request.url} has more than {options.max_bytes:,} bytes: "
-        f"raise {options.max_bytes_setting}, or ask for less at once"
+        f"The response to {request.method} {request.url} has more than {options.max_bytes:,} "
+        f"bytes: raise {options.max_bytes_setting}, or request less at once"
     )
 
 
 def untrusted(request: Request, error: Exception) -> Refused:
     """The error for failed TLS: no retry helps."""
     return Refused(
-        f"TLS with the server of {request.url} failed: {error}. Check the server's certificate, "
-        "and the trust store and the key store of the configuration."
+        f"TLS with the server of {request.url} failed: {error}. Check the server's certificate and "
+        "the configured trust store and key store."
     )
 
 
 def unreachable(request: Request, error: Exception) -> Unreachable:
     """The error for a missing response."""
-    reason = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
+    reason = str(error) or (
+        "no response in time" if isinstance(error, TimeoutError) else repr(error)
+    )
     return Unreachable(f"{request.method} {request.url}: {reason}")

@@ -144,7 +144,7 @@ class OAuth2:
             raise Unreachable(f"No access token from {options.url}: {answer.summary()}")
         if not answer.ok:
             raise Refused(
-                f"{options.url} refuses an access token: {answer.summary()}. Check the client id, "
+                f"{options.url} refused an access token: {answer.summary()}. Check the client id, "
                 "the client secret and the scope.",
                 answer.status,
             )
@@ -154,7 +154,7 @@ class OAuth2:
             lifetime_s = float(document.get("expires_in") or 3600)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Refused(
-                f"The answer of {options.url} has no '{options.token_property}': check the "
+                f"The response of {options.url} has no '{options.token_property}': check the "
                 "setting that names the property of the token"
             ) from None
         kind = str(document.get("token_type") or "Bearer")

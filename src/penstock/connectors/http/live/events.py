@@ -131,10 +131,10 @@ class EventReader(StreamReader):
             last_id = self._last_id
             try:
                 if not await self._read():
-                    log.info("%s has no more events (204)", self._url)
+                    log.info("%s ended the event stream (204)", self._url)
                     return
             except Unreachable as error:
-                log.warning("The event stream is interrupted: %s", error)
+                log.warning("The event stream was interrupted: %s", error)
             tries = 1 if self._last_id != last_id else tries + 1
             await asyncio.sleep(pause_ms(self._reconnect_ms, tries) / 1000)
 
@@ -155,7 +155,7 @@ class EventReader(StreamReader):
                 raise Refused(f"GET {self._url}: {answer.summary()}", answer.status)
             if not kind.startswith("text/event-stream"):
                 raise Refused(
-                    f"{self._url} answers with '{kind}' and not with events (text/event-stream): "
+                    f"{self._url} responded with '{kind}' instead of events (text/event-stream): "
                     "check sse.url"
                 )
             parser = EventParser(self._options.max_bytes, self._last_id)

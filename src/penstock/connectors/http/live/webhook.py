@@ -97,7 +97,7 @@ class HookReader(StreamReader):
             await runner.cleanup()
             raise Unavailable(
                 f"Cannot listen at {plan.host}:{plan.port} ({error.strerror or error}): check "
-                "webhook.host and webhook.port; one task listens at a port"
+                "webhook.host and webhook.port; only one task can listen at a port"
             ) from error
         self._runner = runner
         await asyncio.Event().wait()
@@ -154,7 +154,7 @@ class HookReader(StreamReader):
         try:
             stored = await asyncio.wait_for(asyncio.shield(confirmation), plan.timeout_ms / 1000)
         except TimeoutError:
-            log.warning("A webhook request is not in Kafka after %d ms", plan.timeout_ms)
+            log.warning("A webhook request was not stored in Kafka within %d ms", plan.timeout_ms)
             return self._retry_later(web)
         return web.Response(status=200) if stored else self._retry_later(web)
 

@@ -63,12 +63,14 @@ class SocketReader(StreamReader):
             except InvalidStatus as error:
                 status = error.response.status_code
                 if status < 500 and status not in (408, 429):
-                    raise Refused(f"{self._plan.url} answers HTTP {status}", status) from error
-                log.warning("%s answers HTTP %d", self._plan.url, status)
+                    raise Refused(
+                        f"{self._plan.url} responded with HTTP {status}", status
+                    ) from error
+                log.warning("%s responded with HTTP %d", self._plan.url, status)
             except ssl.SSLError as error:
                 raise Refused(f"TLS with {self._plan.url} failed: {error}") from error
             except (WebSocketException, OSError, TimeoutError) as error:
-                log.warning("The WebSocket of %s is interrupted: %s", self._plan.url, error)
+                log.warning("The WebSocket of %s was interrupted: %s", self._plan.url, error)
             tries = 1 if self._received != received else tries + 1
             await asyncio.sleep(pause_ms(self._plan.reconnect_ms, tries) / 1000)
 

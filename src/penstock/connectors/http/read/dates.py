@@ -75,14 +75,14 @@ class DatePattern:
                 self._fields.append(run)
                 text += f"({_regex_of(run)})"
         if depth:
-            raise ValueError(f"the brackets of the pattern '{pattern}' do not match")
+            raise ValueError(f"the brackets of the pattern '{pattern}' are not balanced")
         self._regex = re.compile(text)
 
     def parse(self, text: str) -> datetime:
         """Parses a text. Raises ValueError."""
         match = self._regex.fullmatch(text)
         if match is None:
-            raise ValueError(f"'{text}' does not fit the pattern '{self.pattern}'")
+            raise ValueError(f"'{text}' does not match the pattern '{self.pattern}'")
         parts = {"y": 1970, "M": 1, "d": 1, "H": 0, "m": 0, "s": 0, "S": 0}
         zone: tzinfo = self._zone
         afternoon = None

@@ -53,7 +53,7 @@ class OffsetTemplate:
             self._parts.append(text)
             return
         if "<#" in text:
-            raise ValueError("directives of FreeMarker (<#…>) are not supported")
+            raise ValueError("FreeMarker directives (<#…>) are not supported")
         position = 0
         for match in _PLACE.finditer(text):
             if not match[2]:
@@ -70,7 +70,7 @@ class OffsetTemplate:
 def _expression(text: str) -> Callable[[Mapping[str, Any]], str]:
     name_match = _NAME.match(text)
     if name_match is None:
-        raise ValueError(f"'${{{text}}}' names nothing")
+        raise ValueError(f"'${{{text}}}' is not a valid placeholder")
     path = [name_match[1], *(plain or quoted for plain, quoted in _STEP.findall(name_match[2]))]
     if path[0] == "offset" and len(path) > 1:
         path = path[1:]
@@ -97,7 +97,7 @@ def _expression(text: str) -> Callable[[Mapping[str, Any]], str]:
         if result is None:
             raise DataError(
                 f"the offset has no '{name}' for '${{{text}}}': set it in http.offset.initial, or "
-                f"give a default, ${{offset.{name}!'…'}}"
+                f"add a default, ${{offset.{name}!'…'}}"
             )
         if name not in offset and not steps:
             return str(result)

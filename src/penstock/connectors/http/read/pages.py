@@ -60,7 +60,8 @@ def following(
                 return None
             if not isinstance(node, str | int):
                 raise Unreadable(
-                    f"At '{pages.pointer.text}' is not a string: check penstock.http.page.pointer"
+                    f"The value at '{pages.pointer.text}' is not a string: check "
+                    "penstock.http.page.pointer"
                 )
             if pages.kind is Paging.NEXT:
                 request = _at(previous, str(node))
@@ -76,12 +77,13 @@ def following(
         return None
     if request.url == previous.url:
         raise Unreadable(
-            f"The page {previous.url} names itself as the next one: check penstock.http.page.mode"
+            f"The page {previous.url} refers to itself as the next page: check "
+            "penstock.http.page.mode"
         )
     if number >= pages.most:
         raise Unreadable(
-            f"{previous.url} is the {number:,}th page, and there are more: raise "
-            "penstock.http.page.max, or let the request ask for less"
+            f"{previous.url} is page {number:,}, and there are more: raise penstock.http.page.max, "
+            "or make the request more selective"
         )
     return request
 
@@ -91,6 +93,7 @@ def _at(previous: Request, target: str) -> Request:
     url = urljoin(previous.url, target)
     if urlsplit(url)[:2] != urlsplit(previous.url)[:2]:
         raise Unreadable(
-            f"The next page of {previous.url} is on another server, {url}: requests go to one"
+            f"The next page of {previous.url} is on another server, {url}; all pages must be on "
+            "the same server"
         )
     return replace(previous, url=url)

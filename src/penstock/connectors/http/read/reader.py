@@ -193,7 +193,7 @@ class HttpReader(SourceReader):
         if answer.status in plan.process:
             return True
         if answer.status in plan.skip:
-            log.warning("%s is skipped: %s", request.url, answer.summary())
+            log.warning("Skipping %s: %s", request.url, answer.summary())
             return False
         self._round = None
         text = f"{request.method} {request.url}: {answer.summary()}"
@@ -202,7 +202,7 @@ class HttpReader(SourceReader):
             self._timer = self._timer.put_off(self._clock() + pause)
             raise Unavailable(text)
         raise Refused(
-            f"{text}. Statuses that are to be skipped are in http.response.policy.codes.skip.",
+            f"{text}. To skip this status, add it to http.response.policy.codes.skip.",
             answer.status,
         )
 

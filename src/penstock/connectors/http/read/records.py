@@ -60,7 +60,7 @@ def items_of(plan: ListPlan, answer: Answer, document: Any, now_ms: int) -> list
         nodes = plan.items.of(document)
     except DataError as error:
         raise Unreadable(
-            f"{error}, the answer of {answer.url}: check http.response.list.pointer"
+            f"{error}, the response of {answer.url}: check http.response.list.pointer"
         ) from None
     if nodes is None:
         return []
@@ -72,12 +72,12 @@ def items_of(plan: ListPlan, answer: Answer, document: Any, now_ms: int) -> list
 def document_of(answer: Answer) -> Any:
     """The JSON of a response. Raises Unreadable."""
     if not answer.body.strip():
-        raise Unreadable(f"The answer of {answer.url} is empty, and no JSON")
+        raise Unreadable(f"The response of {answer.url} is empty, not JSON")
     try:
         return orjson.loads(answer.body)
     except orjson.JSONDecodeError as error:
         raise Unreadable(
-            f"The answer of {answer.url} is not JSON ({error}): {answer.text[:100]!r}"
+            f"The response of {answer.url} is not JSON ({error}): {answer.text[:100]!r}"
         ) from None
 
 
@@ -101,7 +101,7 @@ def _item(plan: ListPlan, node: Any, now_ms: int) -> Item:
             moment = plan.parse_time(text)
         except ValueError as error:
             raise Unreadable(
-                f"The timestamp of a record is none: {error}. Check "
+                f"A record has an invalid timestamp: {error}. Check "
                 "http.response.record.timestamp.parser and its pattern."
             ) from None
         full_offset["timestamp"] = instant(moment)
@@ -117,7 +117,7 @@ def _at(pointer: Pointer, node: Any, setting: str) -> Any:
     if target is MISSING:
         start = orjson.dumps(node).decode()[:200]
         raise Unreadable(
-            f"A record has nothing at '{pointer.text}': check {setting}. The record: {start}"
+            f"A record has no value at '{pointer.text}': check {setting}. The record: {start}"
         )
     return target
 
@@ -150,7 +150,7 @@ class Fresh:
                 self._after = millis(moment_of(str(text)))
             except ValueError:
                 raise Unreadable(
-                    f"The timestamp of the offset, '{text}', is none: check http.offset.initial"
+                    f"The timestamp of the offset, '{text}', is invalid: check http.offset.initial"
                 ) from None
 
     def of(self, items: Sequence[Item]) -> Iterator[Item]:

@@ -56,7 +56,7 @@ def _number_problem(entries: tuple[str, ...] | None) -> str | None:
 
 URL: Final = key(
     "http.url", STRING, REQUIRED, HIGH, _C,
-    "The URL; penstock also fills in `${topic}`, `${key}` and fields of the value.",
+    "The URL; also with placeholders: `${topic}`, `${key}` and fields of the value.",
     shared.template(_PLAIN, url=True),
 )  # fmt: skip
 PROXY_HOST: Final = key("http.proxy.host", STRING, None, LOW, _C, "An HTTP proxy.")
@@ -65,11 +65,11 @@ PROXY_PORT: Final = key(
 )
 TRUST_ALL: Final = key(
     "http.ssl.trust.all.certs", BOOLEAN, False, LOW, _C,
-    "Whether any certificate of the server is taken, whoever issued it. Not for production.",
+    "Whether to trust any server certificate. Not for production.",
 )  # fmt: skip
 TRUSTSTORE: Final = key(
     "http.ssl.truststore.location", STRING, None, LOW, _C,
-    "The certificates that are trusted: PEM or PKCS12.",
+    "The trusted certificates: PEM or PKCS12.",
 )  # fmt: skip
 TRUSTSTORE_PASSWORD: Final = key(
     "http.ssl.truststore.password", PASSWORD, None, LOW, _C, "The password of the trust store."
@@ -90,62 +90,65 @@ ADDITIONAL: Final = key(
     checking("header:value pairs", _pair_problem),
 )  # fmt: skip
 TOKEN_URL: Final = key(
-    "oauth2.access.token.url", STRING, None, HIGH, _C, "Where tokens are asked for.", shared.URL
+    "oauth2.access.token.url", STRING, None, HIGH, _C, "The URL for access tokens.", shared.URL
 )
 GRANT_NAME: Final = key(
     "oauth2.request.grant.type.property", STRING, "grant_type", HIGH, _C,
-    "What the form calls the grant type.",
+    "The form field for the grant type.",
 )  # fmt: skip
 GRANT: Final = key("oauth2.grant.type", STRING, "client_credentials", HIGH, _C, "The grant type.")
 ID_NAME: Final = key(
-    "oauth2.request.client.id.property", STRING, "client_id", HIGH, _C, "What it calls the id."
-)
-CLIENT_ID: Final = key("oauth2.client.id", STRING, None, HIGH, _C, "The client's id.")
+    "oauth2.request.client.id.property", STRING, "client_id", HIGH, _C,
+    "The form field for the client id.",
+)  # fmt: skip
+CLIENT_ID: Final = key("oauth2.client.id", STRING, None, HIGH, _C, "The client id.")
 SECRET_NAME: Final = key(
     "oauth2.request.client.secret.property", STRING, "client_secret", HIGH, _C,
-    "What it calls the secret.",
+    "The form field for the client secret.",
 )  # fmt: skip
-CLIENT_SECRET: Final = key("oauth2.client.secret", PASSWORD, None, HIGH, _C, "Its secret.")
+CLIENT_SECRET: Final = key("oauth2.client.secret", PASSWORD, None, HIGH, _C, "The client secret.")
 MODE: Final = key(
     "oauth2.client.authorization.mode", STRING, "HEADER", MEDIUM, _C,
-    "Where id and secret are sent: in a header, or in the form.",
+    "Where to send client id and secret: in a header, or in the form.",
     named("HEADER", "URL"), ("HEADER", "URL"),
 )  # fmt: skip
-SCOPE: Final = key("oauth2.client.scope", STRING, None, LOW, _C, "The scope that is asked for.")
+SCOPE: Final = key("oauth2.client.scope", STRING, None, LOW, _C, "The requested scope.")
 TOKEN_PROPERTY: Final = key(
     "oauth2.response.token.property", STRING, "access_token", LOW, _C,
-    "The property of the answer that has the token.",
+    "The property of the response with the token.",
 )  # fmt: skip
 RENEW_ON: Final = key(
     "oauth2.token.renew.on.status.codes", LIST, ("401",), LOW, _C,
-    "Statuses with which a new token is asked for, once for a request.",
+    "Statuses on which to request a new token, once per request.",
     checking("a list of numbers", _number_problem),
 )  # fmt: skip
 BATCHING: Final = key(
-    "batching.enabled", BOOLEAN, False, HIGH, _B, "Whether several records are in one request."
+    "batching.enabled", BOOLEAN, False, HIGH, _B, "Whether to send several records in one request."
 )
 BATCH_SIZE: Final = key(
-    "batch.max.size", INT, 500, MEDIUM, _B, "The most records of a request.",
+    "batch.max.size", INT, 500, MEDIUM, _B, "Maximum number of records per request.",
     between(1, 1_000_000),
 )  # fmt: skip
-PREFIX: Final = key("batch.prefix", STRING, "", HIGH, _B, "What begins a batch.")
-SUFFIX: Final = key("batch.suffix", STRING, None, HIGH, _B, "What ends a batch; a line break.")
+PREFIX: Final = key("batch.prefix", STRING, "", HIGH, _B, "The beginning of a batch.")
+SUFFIX: Final = key(
+    "batch.suffix", STRING, None, HIGH, _B, "The end of a batch; by default a line break."
+)
 BETWEEN: Final = key(
-    "batch.separator", STRING, None, HIGH, _B, "What is between its records; a line break."
+    "batch.separator", STRING, None, HIGH, _B, "Separator between records; by default a line break."
 )
 KAFKA_BACKOFF: Final = key(
     "kafka.retry.backoff.ms", LONG, None, MEDIUM, _D,
-    "No effect: the engine gives a batch again after a pause that grows.",
+    "Ignored: the engine retries batches after pauses that grow.",
     between(0, 86_400_000),
 )  # fmt: skip
 RETRIES: Final = key(
-    "max.retries", INT, 1, MEDIUM, _D, "How often a request is repeated.", at_least(0)
+    "max.retries", INT, 1, MEDIUM, _D, "How many times to retry a request.", at_least(0)
 )
 BACKOFF: Final = key(
-    "retry.backoff.ms", INT, 3_000, MEDIUM, _D, "How long to wait before it is.", at_least(0)
+    "retry.backoff.ms", INT, 3_000, MEDIUM, _D, "How long to wait before a retry.", at_least(0)
 )
 TIMEOUT: Final = key(
-    "http.timeout", INT, 30, LOW, _T, "How many seconds to wait for an answer.", at_least(1)
+    "http.timeout", INT, 30, LOW, _T, "How many seconds to wait for a response.", at_least(1)
 )
 DECIMALS: Final = key(
     "decimal.format", STRING, "BASE64", LOW, _F, "How decimals are written in JSON.",

@@ -59,7 +59,9 @@ def _classes(*names: str) -> Any:
     def problem(text: str | None) -> str | None:
         if text is None or text.rpartition(".")[2] in simple:
             return None
-        return f"classes of others do not run here; there are {', '.join(sorted(simple))}"
+        return (
+            f"classes other than the connector's are not supported; use {', '.join(sorted(simple))}"
+        )
 
     return checking(", ".join(sorted(simple)), problem)
 
@@ -100,26 +102,26 @@ def _pointers(text: str) -> tuple[Pointer, ...]:
 
 _TEMPLATE: Final = shared.readable(OffsetTemplate, "a template over the offset")
 _POINTER: Final = shared.readable(Pointer, "a JSON pointer")
-_STATUSES: Final = shared.readable(_statuses, "statuses and spans of them")
+_STATUSES: Final = shared.readable(_statuses, "statuses and ranges")
 
 TIMER: Final = _class_key(
     "http.timer", "timer.AdaptableIntervalTimer", ("FixedIntervalTimer",), _T,
-    "FixedIntervalTimer: polls never catch up.",
+    "FixedIntervalTimer: the interval never changes.",
 )  # fmt: skip
 INTERVAL: Final = key(
     "http.timer.interval.millis", LONG, 60_000, HIGH, _T, "The pause between polls.", at_least(0)
 )
 CATCHUP: Final = key(
     "http.timer.catchup.interval.millis", LONG, 30_000, HIGH, _T,
-    "The pause while records are older than the interval.", at_least(0),
+    "The pause between polls while records are older than the interval.", at_least(0),
 )  # fmt: skip
 OLD_INTERVAL: Final = key(
     "http.throttler.interval.millis", LONG, None, LOW, _T,
-    "The older name of http.timer.interval.millis.",
+    "Old name of http.timer.interval.millis.",
 )  # fmt: skip
 OLD_CATCHUP: Final = key(
     "http.throttler.catchup.interval.millis", LONG, None, LOW, _T,
-    "The older name of http.timer.catchup.interval.millis.",
+    "Old name of http.timer.catchup.interval.millis.",
 )  # fmt: skip
 INITIAL: Final = key(
     "http.offset.initial", STRING, "", HIGH, _R,
@@ -158,29 +160,30 @@ CONNECT: Final = key(
     "How long to wait for a connection.", at_least(0),
 )  # fmt: skip
 READ: Final = key(
-    "http.client.read.timeout.millis", LONG, 2_000, HIGH, _C, "How long to wait for an answer.",
+    "http.client.read.timeout.millis", LONG, 2_000, HIGH, _C, "How long to wait for a response.",
     at_least(0),
 )  # fmt: skip
 TTL: Final = key(
-    "http.client.ttl.millis", LONG, 300_000, LOW, _C, "No effect: idle connections are closed."
+    "http.client.ttl.millis", LONG, 300_000, LOW, _C, "Ignored: idle connections are closed."
 )
 OLD_TTL: Final = key(
-    "http.client.connection.ttl.millis", LONG, 300_000, LOW, _C, "No effect, the same."
-)
-IDLE: Final = key("http.client.max-idle", INT, 1, LOW, _C, "No effect: one connection is kept.")
+    "http.client.connection.ttl.millis", LONG, 300_000, LOW, _C,
+    "Ignored: idle connections are closed.",
+)  # fmt: skip
+IDLE: Final = key("http.client.max-idle", INT, 1, LOW, _C, "Ignored: one connection is kept.")
 PROXY_HOST: Final = key("http.client.proxy.host", STRING, "", MEDIUM, _C, "An HTTP proxy.")
 PROXY_PORT: Final = key(
-    "http.client.proxy.port", INT, 3128, MEDIUM, _C, "Its port.", between(1, 65_535)
+    "http.client.proxy.port", INT, 3128, MEDIUM, _C, "The proxy's port.", between(1, 65_535)
 )
-PROXY_USER: Final = key("http.client.proxy.username", STRING, "", MEDIUM, _C, "Its user.")
+PROXY_USER: Final = key("http.client.proxy.username", STRING, "", MEDIUM, _C, "The proxy's user.")
 PROXY_PASSWORD: Final = key(
-    "http.client.proxy.password", PASSWORD, None, MEDIUM, _C, "The user's password."
+    "http.client.proxy.password", PASSWORD, None, MEDIUM, _C, "The proxy user's password."
 )
 KEYSTORE: Final = key(
     "http.client.keystore", STRING, "", MEDIUM, _C, "The client's key and certificate."
 )
 KEYSTORE_PASSWORD: Final = key(
-    "http.client.keystore.password", PASSWORD, None, MEDIUM, _C, "Its password."
+    "http.client.keystore.password", PASSWORD, None, MEDIUM, _C, "The key store's password."
 )
 AUTHENTICATOR: Final = _class_key(
     "http.auth", "http.auth.ConfigurableHttpAuthenticator",
@@ -193,95 +196,102 @@ AUTH: Final = key(
 USER: Final = key("http.auth.user", STRING, "", HIGH, _A, "The user.")
 PASSWORD_KEY: Final = key("http.auth.password", PASSWORD, None, HIGH, _A, "The user's password.")
 TOKEN_URL: Final = key(
-    "penstock.http.oauth2.token.url", STRING, "", MEDIUM, OWN, "Where tokens are asked for.",
+    "penstock.http.oauth2.token.url", STRING, "", MEDIUM, OWN, "The URL for access tokens.",
     shared.URL,
 )  # fmt: skip
-CLIENT_ID: Final = key("penstock.http.oauth2.client.id", STRING, "", MEDIUM, OWN, "The client.")
+CLIENT_ID: Final = key("penstock.http.oauth2.client.id", STRING, "", MEDIUM, OWN, "The client id.")
 CLIENT_SECRET: Final = key(
-    "penstock.http.oauth2.client.secret", PASSWORD, None, MEDIUM, OWN, "Its secret."
+    "penstock.http.oauth2.client.secret", PASSWORD, None, MEDIUM, OWN, "The client secret."
 )
-SCOPE: Final = key("penstock.http.oauth2.scope", STRING, "", LOW, OWN, "The scope of tokens.")
+SCOPE: Final = key("penstock.http.oauth2.scope", STRING, "", LOW, OWN, "The requested scope.")
 PARSER: Final = _class_key(
     "http.response.parser", "http.response.PolicyHttpResponseParser", ("KvHttpResponseParser",),
-    _L, "How answers are read.",
+    _L, "How responses are parsed.",
 )  # fmt: skip
 POLICY_PARSER: Final = _class_key(
-    "http.response.policy.parser", "http.response.KvHttpResponseParser", (), _L, "The same."
+    "http.response.policy.parser",
+    "http.response.KvHttpResponseParser",
+    (),
+    _L,
+    "How responses are parsed.",
 )
 POLICY: Final = _class_key(
     "http.response.policy", "http.response.StatusCodeHttpResponsePolicy", (), _L,
-    "Which answers are read.",
+    "Which responses are parsed.",
 )  # fmt: skip
 PROCESS: Final = key(
-    "http.response.policy.codes.process", STRING, "200..299", HIGH, _L, "Statuses of records.",
+    "http.response.policy.codes.process", STRING, "200..299", HIGH, _L,
+    "Statuses of responses with records.",
     _STATUSES,
 )  # fmt: skip
 SKIP: Final = key(
     "http.response.policy.codes.skip", STRING, "300..399", HIGH, _L,
-    "Statuses that are skipped; others fail the task, but for 408, 429 and 5xx, which are tried "
-    "again.", _STATUSES,
+    "Statuses to skip. Other statuses fail the task, except 408, 429 and 5xx, which are retried.",
+    _STATUSES,
 )  # fmt: skip
 LIST: Final = key(
-    "http.response.list.pointer", STRING, "/", HIGH, _L, "Where the list of records is.", _POINTER
-)
+    "http.response.list.pointer", STRING, "/", HIGH, _L,
+    "JSON pointer to the list of records.", _POINTER,
+)  # fmt: skip
 RECORD: Final = key(
-    "http.response.record.pointer", STRING, "/", HIGH, _L, "What of an item is the record.",
+    "http.response.record.pointer", STRING, "/", HIGH, _L, "JSON pointer to the record in an item.",
     _POINTER,
 )  # fmt: skip
 RECORD_KEY: Final = key(
     "http.response.record.key.pointer", STRING, None, HIGH, _L,
-    "What of an item is the key; several are joined by +.",
+    "JSON pointers to the key in an item; several are joined by +.",
     shared.readable(_pointers, "JSON pointers"),
 )  # fmt: skip
 RECORD_TIME: Final = key(
     "http.response.record.timestamp.pointer", STRING, None, MEDIUM, _L,
-    "What of an item is the timestamp.", _POINTER,
+    "JSON pointer to the timestamp in an item.", _POINTER,
 )  # fmt: skip
 RECORD_OFFSET: Final = key(
     "http.response.record.offset.pointer", STRING, "", MEDIUM, _L,
-    "What of an item is its offset: key=/id, timestamp=/updated. Members can be used in templates.",
+    "JSON pointers to the offset in an item: key=/id, timestamp=/updated. For use in templates.",
     shared.readable(lambda text: [Pointer(path) for path in _map(text).values()],
                     "name=pointer pairs"),
 )  # fmt: skip
 RECORD_PARSER: Final = _class_key(
     "http.response.record.parser", "http.response.jackson.JacksonKvRecordHttpResponseParser", (),
-    _L, "How items are read.",
+    _L, "How items are parsed.",
 )  # fmt: skip
 TIME_PARSER: Final = _class_key(
     "http.response.record.timestamp.parser",
     "http.response.timestamp.EpochMillisOrDelegateTimestampParser",
     ("EpochMillisTimestampParser", "DateTimeFormatterTimestampParser", "RegexTimestampParser"),
-    _L, "How timestamps are read: ms since 1970, by a pattern, one or the other, or in a string.",
+    _L, "How timestamps are parsed: ms since 1970, by pattern, one or the other, or in a string.",
 )  # fmt: skip
 TIME_DELEGATE: Final = _class_key(
     "http.response.record.timestamp.parser.delegate",
     "http.response.timestamp.DateTimeFormatterTimestampParser", ("RegexTimestampParser",), _L,
-    "How those that are no numbers are.",
+    "How timestamps that are not numbers are parsed.",
 )  # fmt: skip
 PATTERN: Final = key(
     "http.response.record.timestamp.parser.pattern", STRING, "yyyy-MM-dd'T'HH:mm:ss[.SSS]X", LOW,
-    _L, "Their pattern.", shared.readable(DatePattern, "a pattern of dates"),
+    _L, "The timestamp pattern.", shared.readable(DatePattern, "a date pattern"),
 )  # fmt: skip
 ZONE: Final = key(
     "http.response.record.timestamp.parser.zone", STRING, "UTC", LOW, _L,
-    "The zone of those without one.", shared.readable(zone_of, "a time zone"),
+    "The zone of timestamps without one.", shared.readable(zone_of, "a time zone"),
 )  # fmt: skip
 REGEX: Final = key(
     "http.response.record.timestamp.parser.regex", STRING, ".*", LOW, _L,
-    "What is the timestamp within a string: the first group.", valid_regex(),
+    "Where a string contains the timestamp: the first group.", valid_regex(),
 )  # fmt: skip
 REGEX_DELEGATE: Final = _class_key(
     "http.response.record.timestamp.parser.regex.delegate",
-    "http.response.timestamp.DateTimeFormatterTimestampParser", (), _L, "How it is read.",
+    "http.response.timestamp.DateTimeFormatterTimestampParser", (), _L,
+    "How that timestamp is parsed.",
 )  # fmt: skip
 DIRECTION: Final = key(
     "http.response.list.order.direction", STRING, "IMPLICIT", LOW, _L,
-    "How the list is ordered by time; IMPLICIT: as its first and last items say.",
+    "The order of the list by time. IMPLICIT: determined from its first and last items.",
     named("ASC", "DESC", "IMPLICIT"), ("ASC", "DESC", "IMPLICIT"),
 )  # fmt: skip
 SORTER: Final = _class_key(
     "http.record.sorter", "http.record.OrderDirectionSourceRecordSorter", (), _K,
-    "How records are ordered.",
+    "How records are sorted.",
 )  # fmt: skip
 FILTER: Final = _class_key(
     "http.record.filter.factory", "http.record.OffsetRecordFilterFactory",
@@ -290,42 +300,42 @@ FILTER: Final = _class_key(
 )  # fmt: skip
 MAPPER: Final = _class_key(
     "http.response.record.mapper", "http.record.SchemedKvSourceRecordMapper",
-    ("StringKvSourceRecordMapper",), _K, "Whether keys and values are structs or texts.",
+    ("StringKvSourceRecordMapper",), _K, "Whether keys and values are structs or strings.",
 )  # fmt: skip
 TOPIC: Final = key("kafka.topic", STRING, REQUIRED, HIGH, _K, "The topic.")
 PAGE_MODE: Final = key(
     "penstock.http.page.mode", STRING, "none", MEDIUM, OWN,
-    "How further pages of an answer are found: link: by its header Link; next: the body has the "
-    "URL; cursor: it has a cursor; page: by numbers, until a page has no items.",
+    "How to find further pages: link: the Link header; next: the body contains the URL; cursor: "
+    "the body contains a cursor; page: by page number, until a page has no items.",
     named("none", "link", "next", "cursor", "page"), ("none", "link", "next", "cursor", "page"),
 )  # fmt: skip
 PAGE_POINTER: Final = key(
     "penstock.http.page.pointer", STRING, None, MEDIUM, OWN,
-    "Where the body has the next URL, or the cursor.", _POINTER,
+    "JSON pointer to the next URL or the cursor in the body.", _POINTER,
 )  # fmt: skip
 PAGE_PARAMETER: Final = key(
     "penstock.http.page.parameter", STRING, "page", LOW, OWN,
-    "What the cursor, or the number of the page, is called in the query.",
+    "The query parameter for the cursor or the page number.",
 )  # fmt: skip
 PAGE_FIRST: Final = key(
     "penstock.http.page.first", INT, 1, LOW, OWN, "The number of the first page.", at_least(0)
 )
 PAGE_MAX: Final = key(
     "penstock.http.page.max", INT, 1_000, LOW, OWN,
-    "The most pages of a poll; with more the task fails.", at_least(1),
+    "Maximum number of pages per poll; the task fails if there are more.", at_least(1),
 )  # fmt: skip
 RATE: Final = key(
     "penstock.http.requests.per.second", DOUBLE, 0.0, LOW, OWN,
-    "The most requests in a second; 0: any number. `Retry-After` is kept to in any case.",
+    "Maximum number of requests per second; 0: no limit. `Retry-After` is always respected.",
     at_least(0),
 )  # fmt: skip
 CONDITIONAL: Final = key(
     "penstock.http.conditional", BOOLEAN, True, LOW, OWN,
-    "Whether requests say which answer is known (`ETag`, `Last-Modified`).",
+    "Whether to send conditional requests (`ETag`, `Last-Modified`).",
 )  # fmt: skip
 RETRY: Final = key(
     "penstock.http.retry.backoff.ms", INT, 1_000, LOW, OWN,
-    "The shortest pause before a failed request is repeated.", at_least(0),
+    "The shortest pause before a failed request is retried.", at_least(0),
 )  # fmt: skip
 
 
@@ -427,7 +437,7 @@ def _time_parser(config: Config) -> Callable[[str], datetime]:
         except RegexInvalid as error:
             raise ValueError(str(error)) from error
         if match is None or not match.groups():
-            raise ValueError(f"'{text}' does not fit {REGEX.name}, which needs a group")
+            raise ValueError(f"'{text}' does not match {REGEX.name}, which needs a group")
         return pattern.parse(match[1])
 
     named_parsers: dict[str, Callable[[str], datetime]] = {

@@ -58,48 +58,50 @@ METHOD: Final = key(
 )  # fmt: skip
 NULLS: Final = key(
     "behavior.on.null.values", STRING, "ignore", LOW, _C,
-    "What is done with records without a value: nothing, a line of the log, a DELETE request to "
-    "the URL, or they are refused.",
+    "How to handle records without a value: ignore, log, send a DELETE request to the URL, or "
+    "fail.",
     named("fail", "log", "ignore", "delete"), ("fail", "log", "ignore", "delete"),
 )  # fmt: skip
 ERRORS: Final = key(
     "behavior.on.error", STRING, "fail", LOW, _C,
-    "What is done with records that the server refuses. fail: `errors.tolerance` decides, and a "
-    "server that is unreachable is waited for. ignore, log: they are skipped, also when "
-    "the server is "
-    "away for longer than `max.retries` tries.",
+    "How to handle records that the server refuses. fail: as `errors.tolerance` specifies; an "
+    "unreachable server is waited for. ignore, log: skip them, also if the server is unreachable "
+    "for more than `max.retries` retries.",
     named("fail", "log", "ignore"), ("fail", "log", "ignore"),
 )  # fmt: skip
 ERRORS_AS: Final = key(
     "report.errors.as", STRING, "error_string", LOW, _C,
-    "What a record of the error topic holds: a sentence about the failure, or the answer.",
+    "What to report in the error topic: a description of the failure, or the response.",
     named("error_string", "http_response"), ("error_string", "http_response"),
 )  # fmt: skip
 FORMAT: Final = key(
     "request.body.format", STRING, "string", MEDIUM, _C,
-    "string: values as texts, structs as Java prints them. json: values as JSON.",
+    "string: values as strings, structs as Java prints them. json: values as JSON.",
     named("string", "json"), ("string", "json"),
 )  # fmt: skip
 HEADERS: Final = key(
     "headers", STRING, "", HIGH, _C,
-    "Headers of every request, name:value, between separators. Values may have placeholders.",
+    "Headers of every request, name:value, separated by `header.separator`. Values may contain "
+    "placeholders.",
 )  # fmt: skip
-SEPARATOR: Final = key("header.separator", STRING, "|", HIGH, _C, "What is between headers.")
+SEPARATOR: Final = key("header.separator", STRING, "|", HIGH, _C, "Separator between headers.")
 COPIED: Final = key(
     "copy.record.headers", STRING, "", LOW, _C,
-    "Headers of records that become headers of requests, by name; `*`: all of them.",
+    "Names of record headers to copy to requests; `*`: all.",
 )  # fmt: skip
 CONNECT: Final = key(
     "http.connect.timeout.ms", INT, 30_000, LOW, _C, "How long to wait for a connection.",
     at_least(1),
 )  # fmt: skip
 READ: Final = key(
-    "http.request.timeout.ms", INT, 30_000, LOW, _C, "How long to wait for an answer.", at_least(1)
+    "http.request.timeout.ms", INT, 30_000, LOW, _C, "How long to wait for a response.", at_least(1)
 )
 PROXY_HOST: Final = key("http.proxy.host", STRING, "", HIGH, _C, "An HTTP proxy.")
 PROXY_PORT: Final = key("http.proxy.port", INT, 0, HIGH, _C, "The proxy's port.", shared.PORT)
 PROXY_USER: Final = key("http.proxy.user", STRING, "", HIGH, _C, "The proxy's user.")
-PROXY_PASSWORD: Final = key("http.proxy.password", PASSWORD, None, HIGH, _C, "Its password.")
+PROXY_PASSWORD: Final = key(
+    "http.proxy.password", PASSWORD, None, HIGH, _C, "The proxy user's password."
+)
 AUTH: Final = key(
     "auth.type", STRING, "none", HIGH, _A, "How requests are authenticated.",
     named("none", "basic", "oauth2", "bearer"), ("none", "basic", "oauth2", "bearer"),
@@ -108,69 +110,69 @@ USER: Final = key("connection.user", STRING, "", HIGH, _A, "The user, for auth.t
 PASSWORD_KEY: Final = key("connection.password", PASSWORD, None, HIGH, _A, "The user's password.")
 TOKEN: Final = key("bearer.token", PASSWORD, None, HIGH, _A, "The token, for auth.type=bearer.")
 TOKEN_URL: Final = key(
-    "oauth2.token.url", STRING, "", HIGH, _A, "Where access tokens are asked for.", shared.URL
+    "oauth2.token.url", STRING, "", HIGH, _A, "The URL for access tokens.", shared.URL
 )
-CLIENT_ID: Final = key("oauth2.client.id", STRING, "", HIGH, _A, "The client's id.")
-CLIENT_SECRET: Final = key("oauth2.client.secret", PASSWORD, None, HIGH, _A, "Its secret.")
+CLIENT_ID: Final = key("oauth2.client.id", STRING, "", HIGH, _A, "The client id.")
+CLIENT_SECRET: Final = key("oauth2.client.secret", PASSWORD, None, HIGH, _A, "The client secret.")
 TOKEN_PROPERTY: Final = key(
     "oauth2.token.property", STRING, "access_token", HIGH, _A,
-    "The property of the answer that has the token.",
+    "The property of the response with the token.",
 )  # fmt: skip
 CLIENT_MODE: Final = key(
     "oauth2.client.auth.mode", STRING, "header", MEDIUM, _A,
-    "Where id and secret are sent: in a header, or in the form.",
+    "Where to send client id and secret: in a header, or in the form.",
     named("header", "url"), ("header", "url"),
 )  # fmt: skip
-SCOPE: Final = key("oauth2.client.scope", STRING, "any", HIGH, _A, "The scope that is asked for.")
+SCOPE: Final = key("oauth2.client.scope", STRING, "any", HIGH, _A, "The requested scope.")
 TOKEN_HEADERS: Final = key(
     "oauth2.client.headers", STRING, "", LOW, _A, "Headers of requests for tokens, name:value."
 )
 TOKEN_SEPARATOR: Final = key(
-    "oauth2.client.header.separator", STRING, "|", LOW, _A, "What is between these headers."
+    "oauth2.client.header.separator", STRING, "|", LOW, _A, "Separator between these headers."
 )
 RETRIES: Final = key(
-    "max.retries", INT, 10, MEDIUM, _R, "How often a request is repeated.", at_least(0)
+    "max.retries", INT, 10, MEDIUM, _R, "How many times to retry a request.", at_least(0)
 )
 BACKOFF: Final = key(
-    "retry.backoff.ms", INT, 3_000, MEDIUM, _R, "How long to wait before it is.", at_least(0)
+    "retry.backoff.ms", INT, 3_000, MEDIUM, _R, "How long to wait before a retry.", at_least(0)
 )
 POLICY: Final = key(
     "retry.backoff.policy", STRING, "CONSTANT_VALUE", LOW, _R,
-    "Whether the pause stays the same or doubles each time, by chance a little less.",
+    "Whether the pause is constant, or doubles each time with some jitter.",
     named(*_POLICIES), _POLICIES,
 )  # fmt: skip
 RETRY_ON: Final = key(
     "retry.on.status.codes", STRING, "400-", MEDIUM, _R,
-    "Statuses with which a request is repeated: 500,502-504,510-. Others are refusals.",
-    shared.readable(codes, "statuses and spans of them"),
+    "Statuses on which to retry a request: 500,502-504,510-. Other statuses are refusals.",
+    shared.readable(codes, "statuses and ranges"),
 )  # fmt: skip
 BATCH_KEY: Final = key(
     "batch.key.pattern", STRING, "someKey", HIGH, _B,
-    "Records for which this template gives the same text go together.", shared.template(_D),
+    "Records for which this template gives the same string share a request.", shared.template(_D),
 )  # fmt: skip
 BATCH_SIZE: Final = key(
-    "batch.max.size", INT, 1, HIGH, _B, "The most records of a request.", at_least(1)
+    "batch.max.size", INT, 1, HIGH, _B, "Maximum number of records per request.", at_least(1)
 )
-PREFIX: Final = key("batch.prefix", STRING, "", HIGH, _B, "What begins a batch.")
-SUFFIX: Final = key("batch.suffix", STRING, "", HIGH, _B, "What ends a batch.")
-BETWEEN: Final = key("batch.separator", STRING, ",", HIGH, _B, "What is between its records.")
+PREFIX: Final = key("batch.prefix", STRING, "", HIGH, _B, "The beginning of a batch.")
+SUFFIX: Final = key("batch.suffix", STRING, "", HIGH, _B, "The end of a batch.")
+BETWEEN: Final = key("batch.separator", STRING, ",", HIGH, _B, "Separator between records.")
 AS_ARRAY: Final = key(
     "batch.json.as.array", BOOLEAN, False, HIGH, _B,
-    "Whether the records of a request are a JSON array, with request.body.format=json.",
+    "Whether to send the records of a request as a JSON array, with request.body.format=json.",
 )  # fmt: skip
 PATTERNS: Final = key(
-    "regex.patterns", STRING, "", LOW, _X, "Regular expressions that are replaced in records."
+    "regex.patterns", STRING, "", LOW, _X, "Regular expressions to replace in records."
 )
 REPLACEMENTS: Final = key(
     "regex.replacements", STRING, "", LOW, _X,
-    "What they are replaced with; `${topic}` and `${key}` are filled in, `$1` is a group.",
+    "The replacements; `${topic}` and `${key}` are placeholders, `$1` is a group.",
 )  # fmt: skip
 REGEX_SEPARATOR: Final = key(
-    "regex.separator", STRING, "~", LOW, _X, "What is between patterns, and replacements."
+    "regex.separator", STRING, "~", LOW, _X, "Separator between patterns, and between replacements."
 )
 BOOTSTRAP: Final = key(
     "reporter.bootstrap.servers", LIST, (), HIGH, _P,
-    "The brokers that reports are produced to. Without it nothing is reported.",
+    "The brokers for the report topics. Without it, nothing is reported.",
 )  # fmt: skip
 
 
@@ -182,9 +184,9 @@ def _topic_keys(kind: str, name: str) -> tuple[Any, ...]:
             f"The topic of {'answers' if kind == 'result' else 'failures'}; empty: none. "
             "`${connector}` is the connector's name."),
         key(f"{start}.replication.factor", INT, 3, MEDIUM, _P,
-            "Its replication factor, where it is made.", at_least(1)),
+            "The replication factor with which the topic is created.", at_least(1)),
         key(f"{start}.partitions", INT, 1, MEDIUM, _P,
-            "Its partitions, where it is made.", at_least(1)),
+            "The number of partitions with which the topic is created.", at_least(1)),
         key(f"{start}.key.format", STRING, "json", MEDIUM, _P,
             "How keys are written.", named(*formats), formats),
         key(f"{start}.value.format", STRING, "json", MEDIUM, _P,
@@ -200,9 +202,9 @@ LEGACY_TLS: Final = {
 }
 HOSTS: Final = key(
     "https.host.verifier.enabled", BOOLEAN, True, LOW, "TLS",
-    "Whether the server's name is checked.",
+    "Whether to verify the server's host name.",
 )  # fmt: skip
-SSL: Final = key("ssl.enabled", BOOLEAN, False, LOW, "TLS", "No effect: the URL decides.")
+SSL: Final = key("ssl.enabled", BOOLEAN, False, LOW, "TLS", "Ignored: the URL decides.")
 
 
 def _auth_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -260,8 +262,8 @@ def replacers(
     pattern_texts, replacement_texts = patterns.split(separator), replacements.split(separator)
     if len(pattern_texts) != len(replacement_texts):
         raise ValueError(
-            f"there are {len(pattern_texts)} patterns and {len(replacement_texts)} replacements: "
-            f"as many as {REPLACEMENTS.name} has"
+            f"there are {len(pattern_texts)} patterns and {len(replacement_texts)} replacements; "
+            f"set as many as {REPLACEMENTS.name} has"
         )
 
     def replacer(pattern_text: str, replacement: str) -> Callable[[str, Row], str]:

@@ -51,7 +51,7 @@ def _content_problem(text: str | None) -> str | None:
     if text is None:
         return None
     if ("{{#message}}" in text) != ("{{/message}}" in text):
-        return "{{#message}} and {{/message}} belong together"
+        return "{{#message}} and {{/message}} must be used together"
     try:
         for part in _split(text):
             Template(part, _M)
@@ -78,7 +78,7 @@ ENDPOINT: Final = key(
 )  # fmt: skip
 CONTENT: Final = key(
     "connect.http.request.content", STRING, REQUIRED, HIGH, _G,
-    "The body, a template. What is between `{{#message}}` and `{{/message}}` is repeated for each "
+    "The body, a template. The part between `{{#message}}` and `{{/message}}` is repeated for each "
     "record of a batch.", checking("a template", _content_problem),
 )  # fmt: skip
 HEADERS: Final = key(
@@ -86,23 +86,24 @@ HEADERS: Final = key(
 )
 THRESHOLD: Final = key(
     "connect.http.error.threshold", INT, 5, LOW, _G,
-    "No effect: `errors.tolerance` decides about records that are refused.",
+    "Ignored: `errors.tolerance` decides about refused records.",
 )  # fmt: skip
 SYNC: Final = key(
     "connect.http.upload.sync.period", INT, 100, LOW, _G,
-    "No effect: requests are sent when there are records.",
+    "Ignored: requests are sent as records arrive.",
 )  # fmt: skip
 CONNECT: Final = key(
     "connect.http.connection.timeout.ms", INT, 10_000, HIGH, _G,
-    "How long to wait for a connection, and for an answer.", at_least(1),
+    "How long to wait for a connection, and for a response.", at_least(1),
 )  # fmt: skip
 LONGEST: Final = key(
     "connect.http.retries.max.timeout.ms", INT, 30_000, HIGH, _G,
-    "The longest pause before a request is repeated.", at_least(0),
+    "The longest pause before a request is retried.", at_least(0),
 )  # fmt: skip
 RETRIES: Final = key(
-    "connect.http.retries.max.retries", INT, 5, HIGH, _G, "How often it is.", at_least(0)
-)
+    "connect.http.retries.max.retries", INT, 5, HIGH, _G,
+    "How many times to retry a request.", at_least(0),
+)  # fmt: skip
 RETRY_MODE: Final = key(
     "connect.http.retry.mode", STRING, "exponential", HIGH, _G,
     "Whether pauses double or stay the same.", named("exponential", "fixed"),
@@ -111,17 +112,20 @@ RETRY_MODE: Final = key(
 RETRY_ON: Final = key(
     "connect.http.retries.on.status.codes", LIST,
     ("408", "429", "502", "504", "500", "503"), HIGH, _G,
-    "Statuses with which a request is repeated.", checking("statuses", _statuses_problem),
+    "Statuses on which to retry a request.", checking("statuses", _statuses_problem),
 )  # fmt: skip
 INTERVAL: Final = key(
-    "connect.http.retry.fixed.interval.ms", INT, 10_000, HIGH, _G, "The fixed pause.", at_least(0)
-)
+    "connect.http.retry.fixed.interval.ms", INT, 10_000, HIGH, _G,
+    "The pause with retry mode fixed.", at_least(0),
+)  # fmt: skip
 COUNT: Final = key(
-    "connect.http.batch.count", LONG, 1, HIGH, _G, "The most records of a request.", at_least(0)
-)
+    "connect.http.batch.count", LONG, 1, HIGH, _G,
+    "Maximum number of records per request.", at_least(0),
+)  # fmt: skip
 SIZE: Final = key(
-    "connect.http.batch.size", LONG, 0, HIGH, _G, "Its most bytes; 0: any number.", at_least(0)
-)
+    "connect.http.batch.size", LONG, 0, HIGH, _G,
+    "Maximum number of bytes per request; 0: no limit.", at_least(0),
+)  # fmt: skip
 TIME: Final = key(
     "connect.http.time.interval", LONG, 0, HIGH, _G,
     "How many milliseconds to wait for more records; at most a minute.", at_least(0),
@@ -132,48 +136,48 @@ AUTH: Final = key(
 )  # fmt: skip
 USER: Final = key("connect.http.authentication.basic.username", STRING, "", HIGH, _G, "The user.")
 PASSWORD_KEY: Final = key(
-    "connect.http.authentication.basic.password", PASSWORD, None, HIGH, _G, "Its password."
+    "connect.http.authentication.basic.password", PASSWORD, None, HIGH, _G, "The user's password."
 )
 TIDY: Final = key(
     "connect.http.json.tidy", BOOLEAN, False, HIGH, _G,
-    "Whether a comma before a closing bracket is removed, as templates of batches leave one.",
+    "Whether to remove a comma before a closing bracket, which batch templates may leave.",
 )  # fmt: skip
 NULL: Final = key(
     "connect.http.null.payload.handler", STRING, "error", HIGH, _G,
-    "What stands for a null in templates: an error, nothing, `null`, or a string.",
+    "How templates handle null: fail, or insert nothing, `null` or a string.",
     named(*_HANDLERS), _HANDLERS,
 )  # fmt: skip
 NULL_TEXT: Final = key(
-    "connect.http.null.payload.handler.custom", STRING, "", HIGH, _G, "That text."
+    "connect.http.null.payload.handler.custom", STRING, "", HIGH, _G, "That string."
 )
 QUEUE: Final = key(
     "connect.http.max.queue.size", INT, 1_000_000, HIGH, _G,
-    "No effect: what waits is bounded by the engine.",
+    "Ignored: the engine limits pending records.",
 )  # fmt: skip
 QUEUE_TIMEOUT: Final = key(
-    "connect.http.max.queue.offer.timeout.ms", LONG, 120_000, HIGH, _G, "No effect."
+    "connect.http.max.queue.offer.timeout.ms", LONG, 120_000, HIGH, _G, "Ignored."
 )
 COPY: Final = key(
     "connect.http.copy.message.headers", BOOLEAN, False, HIGH, _G,
-    "Whether headers of records become headers of requests.",
+    "Whether to copy record headers to requests.",
 )  # fmt: skip
 _OAUTH: Final = "connect.http.authentication.oauth2."
 TOKEN_URL: Final = key(
-    f"{_OAUTH}token.url", STRING, "", HIGH, _G, "Where tokens are asked for.", shared.URL
+    f"{_OAUTH}token.url", STRING, "", HIGH, _G, "The URL for access tokens.", shared.URL
 )
-CLIENT_ID: Final = key(f"{_OAUTH}client.id", STRING, "", HIGH, _G, "The client's id.")
-CLIENT_SECRET: Final = key(f"{_OAUTH}client.secret", PASSWORD, None, HIGH, _G, "Its secret.")
+CLIENT_ID: Final = key(f"{_OAUTH}client.id", STRING, "", HIGH, _G, "The client id.")
+CLIENT_SECRET: Final = key(f"{_OAUTH}client.secret", PASSWORD, None, HIGH, _G, "The client secret.")
 TOKEN_PROPERTY: Final = key(
     f"{_OAUTH}token.property", STRING, "access_token", HIGH, _G,
-    "The property of the answer that has the token.",
+    "The property of the response with the token.",
 )  # fmt: skip
-SCOPE: Final = key(f"{_OAUTH}client.scope", STRING, "any", HIGH, _G, "The scope.")
+SCOPE: Final = key(f"{_OAUTH}client.scope", STRING, "any", HIGH, _G, "The requested scope.")
 TOKEN_HEADERS: Final = key(
     f"{_OAUTH}client.headers", LIST, (), HIGH, _G, "Headers of requests for tokens."
 )
 TOKEN_SEPARATOR: Final = key(
     f"{_OAUTH}client.headers.separator", STRING, ":", HIGH, _G,
-    "What is between their names and values.",
+    "Separator between their names and values.",
 )  # fmt: skip
 
 
@@ -205,8 +209,8 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     if isinstance(count, int) and count > 1 and "{{#message}}" not in text:
         yield (
             COUNT.name,
-            f"Records go together only within {{{{#message}}}} and {{{{/message}}}} of "
-            f"{CONTENT.name}: set {COUNT.name} to 1, or repeat a part of the body",
+            f"Batches need {{{{#message}}}} and {{{{/message}}}} in {CONTENT.name}: set "
+            f"{COUNT.name} to 1, or add a repeated part to the body",
         )
     for keys in (SUCCESS, ERROR):
         if parsed.get(keys[0].name):

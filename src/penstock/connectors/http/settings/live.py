@@ -36,7 +36,9 @@ from penstock.connectors.http.settings.shared import key, member, named
 
 TOPIC: Final = key("topic", STRING, REQUIRED, HIGH, "Topic", "The topic.", non_empty())
 _POINTER: Final = shared.readable(Pointer, "a JSON pointer")
-_BUFFER: Final = "The most bytes of messages that wait to be polled; then no more are read."
+_BUFFER: Final = (
+    "Maximum number of bytes of messages waiting to be polled; reading pauses at this limit."
+)
 
 
 def _header_problem(entries: tuple[str, ...] | None) -> str | None:
@@ -48,27 +50,29 @@ _HEADERS: Final = checking("name:value pairs", _header_problem)
 
 # Server-sent events.
 SSE_URL: Final = key(
-    "sse.url", STRING, REQUIRED, HIGH, "Events", "The address of the events.", shared.URL
+    "sse.url", STRING, REQUIRED, HIGH, "Events", "The URL of the event stream.", shared.URL
 )
 SSE_HEADERS: Final = key(
     "sse.headers", LIST, (), MEDIUM, "Events", "Headers of the request, name:value.", _HEADERS
 )
 SSE_KINDS: Final = key(
-    "sse.events", LIST, (), MEDIUM, "Events", "The kinds of events that are read; empty: all."
+    "sse.events", LIST, (), MEDIUM, "Events", "The event types to read; empty: all."
 )
-SSE_USER: Final = key("sse.user", STRING, "", MEDIUM, "Events", "A user, for basic authentication.")
-SSE_PASSWORD: Final = key("sse.password", PASSWORD, None, MEDIUM, "Events", "Its password.")
+SSE_USER: Final = key(
+    "sse.user", STRING, "", MEDIUM, "Events", "The user, for basic authentication."
+)
+SSE_PASSWORD: Final = key("sse.password", PASSWORD, None, MEDIUM, "Events", "The user's password.")
 SSE_CONNECT: Final = key(
     "sse.connect.timeout.ms", INT, 10_000, LOW, "Events", "How long to wait for a connection.",
     at_least(1),
 )  # fmt: skip
 SSE_IDLE: Final = key(
     "sse.idle.timeout.ms", INT, 0, LOW, "Events",
-    "After how long without a byte the connection is opened again; 0: never.", at_least(0),
+    "After how long without data to reconnect; 0: never.", at_least(0),
 )  # fmt: skip
 SSE_RECONNECT: Final = key(
     "sse.reconnect.ms", INT, 1_000, LOW, "Events",
-    "The first pause before it is opened again; the server may name another.", at_least(0),
+    "The first pause before reconnecting; the server may specify another.", at_least(0),
 )  # fmt: skip
 SSE_BUFFER: Final = key("sse.buffer.bytes", INT, 16 << 20, LOW, "Events", _BUFFER, at_least(1))
 SSE_SOURCE: Final = ConfigDef(
@@ -114,28 +118,28 @@ def _socket_problem(text: str | None) -> str | None:
 
 
 WS_URL: Final = key(
-    "websocket.url", STRING, REQUIRED, HIGH, "WebSocket", "The address.",
+    "websocket.url", STRING, REQUIRED, HIGH, "WebSocket", "The URL.",
     checking("a URL of ws or wss", _socket_problem),
 )  # fmt: skip
 WS_HEADERS: Final = key(
     "websocket.headers", LIST, (), MEDIUM, "WebSocket", "Headers, name:value.", _HEADERS
 )
 WS_PROTOCOLS: Final = key(
-    "websocket.subprotocols", LIST, (), LOW, "WebSocket", "The subprotocols that are offered."
+    "websocket.subprotocols", LIST, (), LOW, "WebSocket", "The subprotocols to offer."
 )
 WS_SUBSCRIBE: Final = key(
     "websocket.subscribe", STRING, "", MEDIUM, "WebSocket",
-    "Messages that are sent first, one in each line: templates over the offset, ${offset.id!'0'}.",
+    "Messages to send first, one per line: templates over the offset, ${offset.id!'0'}.",
     shared.readable(lambda text: [OffsetTemplate(line) for line in text.splitlines()],
                     "templates over the offset"),
 )  # fmt: skip
 WS_OFFSET: Final = key(
     "websocket.offset.pointer", STRING, None, MEDIUM, "WebSocket",
-    "What of a message (JSON) is its offset, the `id` of templates.", _POINTER,
+    "JSON pointer to the offset in a message, the `id` of templates.", _POINTER,
 )  # fmt: skip
 WS_KEY: Final = key(
     "websocket.key.pointer", STRING, None, MEDIUM, "WebSocket",
-    "What of a message (JSON) is the key.", _POINTER,
+    "JSON pointer to the key in a message.", _POINTER,
 )  # fmt: skip
 WS_CONNECT: Final = key(
     "websocket.connect.timeout.ms", INT, 10_000, LOW, "WebSocket",
@@ -143,11 +147,11 @@ WS_CONNECT: Final = key(
 )  # fmt: skip
 WS_PING: Final = key(
     "websocket.ping.ms", INT, 20_000, LOW, "WebSocket",
-    "How often the server is asked whether it is reachable; 0: never.", at_least(0),
+    "How often to ping the server; 0: never.", at_least(0),
 )  # fmt: skip
 WS_RECONNECT: Final = key(
     "websocket.reconnect.ms", INT, 1_000, LOW, "WebSocket",
-    "The first pause before a connection is opened again.", at_least(0),
+    "The first pause before reconnecting.", at_least(0),
 )  # fmt: skip
 WS_BUFFER: Final = key(
     "websocket.buffer.bytes", INT, 16 << 20, LOW, "WebSocket", _BUFFER, at_least(1)
@@ -198,7 +202,7 @@ _FORMATS: Final = ("string", "json", "bytes")
 _ALGORITHMS: Final = ("sha1", "sha256", "sha512")
 HOST: Final = key(
     "webhook.host", STRING, "127.0.0.1", HIGH, "Webhook",
-    "The address that the task listens at; 0.0.0.0: all of the machine's.",
+    "The address to listen at; 0.0.0.0: all of the machine's.",
 )  # fmt: skip
 PORT: Final = key("webhook.port", INT, REQUIRED, HIGH, "Webhook", "The port.", between(1, 65_535))
 PATH: Final = key(
@@ -206,13 +210,15 @@ PATH: Final = key(
 )
 ACCESS: Final = key(
     "webhook.auth.type", STRING, REQUIRED, HIGH, "Webhook",
-    "How requests have to be authenticated: a user and password, a token, a signature, or not.",
+    "How requests must authenticate: user and password, a token, a signature, or not at all.",
     named(*_ACCESS), _ACCESS,
 )  # fmt: skip
-HOOK_USER: Final = key("webhook.auth.user", STRING, "", MEDIUM, "Webhook", "The user, for basic.")
+HOOK_USER: Final = key(
+    "webhook.auth.user", STRING, "", MEDIUM, "Webhook", "The user, for webhook.auth.type=basic."
+)
 HOOK_SECRET: Final = key(
     "webhook.auth.secret", PASSWORD, None, HIGH, "Webhook",
-    "The password, the token, or the key of signatures.",
+    "The password, the token, or the signature key.",
 )  # fmt: skip
 SIGNATURE: Final = key(
     "webhook.hmac.header", STRING, "X-Hub-Signature-256", MEDIUM, "Webhook",
@@ -220,39 +226,41 @@ SIGNATURE: Final = key(
     non_empty(),
 )  # fmt: skip
 ALGORITHM: Final = key(
-    "webhook.hmac.algorithm", STRING, "sha256", LOW, "Webhook", "The hash of signatures.",
+    "webhook.hmac.algorithm", STRING, "sha256", LOW, "Webhook", "The hash algorithm of signatures.",
     named(*_ALGORITHMS), _ALGORITHMS,
 )  # fmt: skip
 FORMAT: Final = key(
     "webhook.body.format", STRING, "string", MEDIUM, "Webhook",
-    "What a body becomes: a string, a value without a schema of its JSON, or bytes.",
+    "How a body is converted: to a string, a schemaless value parsed from JSON, or bytes.",
     named(*_FORMATS), _FORMATS,
 )  # fmt: skip
 KEY_HEADER: Final = key(
-    "webhook.key.header", STRING, "", LOW, "Webhook", "The header that is the key."
+    "webhook.key.header", STRING, "", LOW, "Webhook", "The header with the key."
 )
 KEY_POINTER: Final = key(
-    "webhook.key.pointer", STRING, None, LOW, "Webhook", "What of the body (JSON) is.", _POINTER
-)
+    "webhook.key.pointer", STRING, None, LOW, "Webhook",
+    "JSON pointer to the key in the body.", _POINTER,
+)  # fmt: skip
 COPIED: Final = key(
-    "webhook.headers", LIST, (), LOW, "Webhook", "Headers of requests that records keep, by name."
+    "webhook.headers", LIST, (), LOW, "Webhook", "Names of request headers to copy to records."
 )
 MAX_BYTES: Final = key(
     "webhook.max.bytes", INT, 1 << 20, MEDIUM, "Webhook",
-    "The most bytes of a body; with more a request is refused (413).", at_least(1),
+    "Maximum size of a body in bytes; larger requests are refused (413).", at_least(1),
 )  # fmt: skip
 MOST: Final = key(
     "webhook.max.pending", INT, 1_000, MEDIUM, "Webhook",
-    "The most requests that wait until they are in Kafka; others are told to come later (503).",
+    "Maximum number of requests waiting to be stored in Kafka; others must retry later (503).",
     at_least(1),
 )  # fmt: skip
 TIMEOUT: Final = key(
     "webhook.timeout.ms", INT, 30_000, LOW, "Webhook",
-    "How long a request waits at most; then its sender is told to repeat it (503).", at_least(1),
+    "Maximum time for storing a request in Kafka; after that its sender must retry (503).",
+    at_least(1),
 )  # fmt: skip
 RETRY_AFTER: Final = key(
     "webhook.retry.after.seconds", INT, 1, LOW, "Webhook",
-    "When those who are to come later should.", at_least(0),
+    "The `Retry-After` of these responses.", at_least(0),
 )  # fmt: skip
 HOOK_TLS: Final = "webhook."
 

@@ -131,27 +131,27 @@ def template(style: Style, *, url: bool = False) -> Check:
 
 VERSION_KEY: Final = key(
     "penstock.http.version", STRING, "1.1", LOW, OWN,
-    "2: requests use HTTP/2 where the server speaks it over TLS; needs https.",
+    "2: use HTTP/2 where the server supports it over TLS; needs https.",
     named("1.1", "2"), ("1.1", "2"),
 )  # fmt: skip
 MAX_RESPONSE: Final = key(
     "penstock.http.max.response.bytes", INT, 64 << 20, LOW, OWN,
-    "The most bytes of an answer; one with more is refused.", at_least(1),
+    "Maximum size of a response in bytes; larger ones are refused.", at_least(1),
 )  # fmt: skip
 BEARER: Final = key(
     "penstock.http.bearer.token", PASSWORD, None, MEDIUM, OWN,
-    "A token that is sent as `Authorization: Bearer`, in place of the connector's authentication.",
+    "A token to send as `Authorization: Bearer`, instead of the connector's authentication.",
 )  # fmt: skip
 API_KEY_NAME: Final = key(
     "penstock.http.api.key.name", STRING, None, MEDIUM, OWN,
-    "The header, or the parameter of the URL, that the API key is sent in.",
+    "The header or query parameter for the API key.",
 )  # fmt: skip
 API_KEY_VALUE: Final = key(
     "penstock.http.api.key.value", PASSWORD, None, MEDIUM, OWN, "The API key.",
 )  # fmt: skip
 API_KEY_IN: Final = key(
     "penstock.http.api.key.in", STRING, "header", LOW, OWN,
-    "Where the API key is sent: in a header or in the query of the URL.",
+    "Where to send the API key: in a header or in the query of the URL.",
     named("header", "query"), ("header", "query"),
 )  # fmt: skip
 OWN_TLS: Final = "penstock.http."
@@ -226,7 +226,7 @@ def api_key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     name, value = parsed.get(API_KEY_NAME.name), parsed.get(API_KEY_VALUE.name)
     if bool(name) != (value is not None):
         missing = API_KEY_VALUE if name else API_KEY_NAME
-        yield missing.name, f"{API_KEY_NAME.name} and {API_KEY_VALUE.name} are set together"
+        yield missing.name, f"{API_KEY_NAME.name} and {API_KEY_VALUE.name} must be set together"
 
 
 def http2_rule(url: Key[Any]) -> Callable[[Mapping[str, object]], Iterable[tuple[str, str]]]:
@@ -237,7 +237,7 @@ def http2_rule(url: Key[Any]) -> Callable[[Mapping[str, object]], Iterable[tuple
         if str(parsed.get(VERSION_KEY.name)) == "2" and address.startswith("http:"):
             yield (
                 VERSION_KEY.name,
-                f"{VERSION_KEY.name}=2 needs TLS: {url.name} has to begin with https://",
+                f"{VERSION_KEY.name}=2 needs TLS: {url.name} must begin with https://",
             )
 
     return rule

@@ -15,27 +15,29 @@ from penstock.connectors.http.write.plan import Order
 _ORDERS: Final = ("partition", "key", "none")
 ORDER: Final = key(
     "penstock.http.order", STRING, "partition", MEDIUM, OWN,
-    "Which requests wait for each other: those of a topic partition, those of a key in it, or none "
-    "at all. Batches keep the order of their partition in any case.",
+    "Which requests are sent in order: those of a topic partition, those with the same key in it, "
+    "or none. Batches always keep the order of their partition.",
     named(*_ORDERS), _ORDERS,
 )  # fmt: skip
 IN_FLIGHT: Final = key(
     "penstock.http.max.in.flight", INT, 10, MEDIUM, OWN,
-    "The most requests of a task at once, as far as their order allows.", between(1, 1_000),
+    "Maximum number of concurrent requests per task, as far as their order allows.",
+    between(1, 1_000),
 )  # fmt: skip
 MAX_REQUEST: Final = key(
     "penstock.http.max.request.bytes", INT, 0, LOW, OWN,
-    "The most bytes of a request's body: batches are smaller, and a record with more is refused; "
-    "0: any number.", at_least(0),
+    "Maximum size of a request body in bytes: batches are kept smaller, and a larger record is "
+    "refused; 0: no limit.", at_least(0),
 )  # fmt: skip
 DIVIDE: Final = key(
     "penstock.http.batch.divide", BOOLEAN, False, MEDIUM, OWN,
-    "Whether a batch that is refused with 400, 413 or 422 is halved and sent again, until only the "
-    "records at fault are refused. For servers that take a batch as a whole or not at all.",
+    "Whether to split a batch that is refused with 400, 413 or 422 in halves and resend them, "
+    "until only the invalid records are refused. For servers that accept a batch as a whole or not "
+    "at all.",
 )  # fmt: skip
 LINGER: Final = key(
     "penstock.http.linger.ms", INT, 10, LOW, OWN,
-    "How long the task waits for more records before it sends what it has.", between(0, 60_000),
+    "How long the task waits for more records before it sends those it has.", between(0, 60_000),
 )  # fmt: skip
 
 SINK_KEYS: Final[tuple[Key[Any], ...]] = (

@@ -86,20 +86,20 @@ def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, 
             pairs = dict(_JAAS.findall(value))
             if pairs.keys() != {"username", "password"}:
                 raise ConfigInvalid(
-                    [invalid(prefix + name, "[hidden]", "it has no username and password")]
+                    [invalid(prefix + name, "[hidden]", "username and password are missing")]
                 )
             settings["sasl.username"] = _unescaped(pairs["username"])
             settings["sasl.password"] = _unescaped(pairs["password"])
         elif name in _PEM_FILES:
             kind, rdkafka_name = _PEM_FILES[name]
             if java_settings.get(kind, "JKS").upper() != "PEM":
-                text = f"reports take PEM files: set {prefix}{kind} to PEM"
+                text = f"reports need PEM files: set {prefix}{kind} to PEM"
                 raise ConfigInvalid([invalid(prefix + name, value, text)])
             settings[rdkafka_name] = value
             if rdkafka_name == "ssl.certificate.location":
                 settings["ssl.key.location"] = value
         elif name not in ("ssl.truststore.type", "ssl.keystore.type"):
-            text = "reports have no such setting; leave it out"
+            text = "not supported for reports; remove it"
             raise ConfigInvalid([invalid(prefix + name, value, text)])
     return settings
 
@@ -180,7 +180,9 @@ class Reporter:
         """Waits for all reports. Raises Unavailable if some do not reach Kafka."""
         for name, producer in self._producers.items():
             if producer.flush(_FLUSH_S):
-                raise Unavailable(f"Reports to '{name}' do not reach Kafka within {_FLUSH_S:.0f} s")
+                raise Unavailable(
+                    f"Reports to '{name}' did not reach Kafka within {_FLUSH_S:.0f} s"
+                )
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise Unavailable(f"A report did not reach Kafka: {failure}")

@@ -189,7 +189,7 @@ def _headers(plan: SinkPlan, row: Row) -> Headers:
         headers = [header for header in copied if header[0].lower() not in names] + headers
     for name, value in headers:
         if any(char in name + value for char in "\r\n\0"):
-            raise DataError(f"The header '{name}' has a line break in it")
+            raise DataError(f"The header '{name}' contains a line break")
     return tuple(headers)
 
 

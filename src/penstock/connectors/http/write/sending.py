@@ -125,7 +125,7 @@ class Sender:
         remaining_s = max(pause, retry_after or 0) / 1000
         while remaining_s > 0:
             if not self._context.is_running:
-                raise Unreachable(f"The task is stopped before a request is repeated: {failure}")
+                raise Unreachable(f"The task was stopped before a request was retried: {failure}")
             await asyncio.sleep(min(remaining_s, _LOOK_S))
             remaining_s -= _LOOK_S
 
@@ -151,6 +151,6 @@ def codes(text: str, separator: str = ",", span: str = "-") -> frozenset[int]:
         start = int(first) if first or not dash else 100
         end = (int(last) if last else 599) if dash else start
         if not 100 <= start <= end <= 599:
-            raise ValueError(f"'{part}' is not a span of statuses, which are from 100 to 599")
+            raise ValueError(f"'{part}' is not a range of statuses, which are from 100 to 599")
         statuses.update(range(start, end + 1))
     return frozenset(statuses)

@@ -56,7 +56,7 @@ class HttpWriter(SinkWriter):
             if self._plan.nulls is Nulls.LOG:
                 row = rows[number]
                 log.warning(
-                    "A record without a value is skipped: topic %s, partition %d, offset %d",
+                    "Skipping a record without a value: topic %s, partition %d, offset %d",
                     row.topic,
                     row.partition,
                     row.offset,
@@ -114,7 +114,7 @@ class HttpWriter(SinkWriter):
             self._refused[_position(row)] = error
         elif behavior is Behavior.LOG:
             log.error(
-                "A record is skipped: topic %s, partition %d, offset %d: %s",
+                "Skipping a record: topic %s, partition %d, offset %d: %s",
                 row.topic,
                 row.partition,
                 row.offset,

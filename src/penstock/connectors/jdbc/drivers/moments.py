@@ -22,10 +22,10 @@ def zone(name: str) -> ZoneInfo:
     except (LookupError, OSError, ValueError):  # LookupError: zoneinfo does not know the name
         offset = _OFFSET.fullmatch(name)
         if offset is None or offset[3] not in (None, "00"):
-            raise ValueError(f"no time zone: {name!r}") from None
+            raise ValueError(f"not a time zone: {name!r}") from None
     hours = int(offset[2])
     if hours > 12:
-        raise ValueError(f"no time zone: {name!r}")
+        raise ValueError(f"not a time zone: {name!r}")
     # POSIX names have the opposite sign.
     return ZoneInfo(f"Etc/GMT{'-' if offset[1] == '+' else '+'}{hours}" if hours else "UTC")
 

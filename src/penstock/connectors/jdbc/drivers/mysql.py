@@ -32,11 +32,11 @@ _ROW: Final = frozenset(
 )
 
 _TLS: Final = {
-    "certificate is not valid for": "name the host as the certificate does, or do not check it "
-    "(sslMode=VERIFY_CA)",
+    "certificate is not valid for": "use the host name in the certificate, or skip host "
+    "name verification (sslMode=VERIFY_CA)",
     **dict.fromkeys(
         ("self-signed certificate", "self signed certificate", "issuer certificate"),
-        "the file that serverSslCert names has to hold the authority of the server's certificate",
+        "serverSslCert must name a file with the CA of the server's certificate",
     ),
 }
 """Advice about a server's certificate, by words of OpenSSL's message; its other messages need
@@ -162,6 +162,4 @@ def _usable(parameter: str, file: str | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:  # ssl.SSLError is one
-        raise UrlInvalid(
-            f"the file '{file}' that {parameter} names cannot be used: {error}"
-        ) from error
+        raise UrlInvalid(f"cannot use the file '{file}' of {parameter}: {error}") from error

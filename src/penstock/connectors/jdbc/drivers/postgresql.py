@@ -32,10 +32,10 @@ _ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
 trigger."""
 
 _TLS: Final = {
-    "certificate verify failed": "the file that sslrootcert names has to hold the authority of the "
-    "server's certificate",
-    "does not match host name": "name the host as the certificate does, or do not check it "
-    "(sslmode=verify-ca)",
+    "certificate verify failed": "sslrootcert must name a file with the CA of the server's "
+    "certificate",
+    "does not match host name": "use the host name in the certificate, or skip host name "
+    "verification (sslmode=verify-ca)",
 }
 """Advice about a server's certificate, by words of libpq's message."""
 

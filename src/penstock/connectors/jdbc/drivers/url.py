@@ -72,7 +72,9 @@ def parse(text: str, user: str | None = None, password: Secret | None = None) ->
     """
     text = text.strip()
     if not text.lower().startswith("jdbc:"):
-        raise UrlInvalid("a JDBC URL starts with 'jdbc:', such as jdbc:postgresql://host/database")
+        raise UrlInvalid(
+            "a JDBC URL must start with 'jdbc:', such as jdbc:postgresql://host/database"
+        )
     scheme, _, rest = text[5:].partition(":")
     match scheme.lower():
         case "postgresql":
@@ -135,19 +137,21 @@ def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
         options["sslmode"] = "verify-full"  # pgjdbc since 42.2.5
     for name, choices in _CHOICES.items():
         if parameters.get(name, choices[0]) not in choices:
-            raise UrlInvalid(f"{name} '{parameters[name]}' is none of {', '.join(choices)}")
+            raise UrlInvalid(f"{name} '{parameters[name]}' is not one of {', '.join(choices)}")
     if parameters.get("gssEncMode") == "allow":  # only if the server demands it; not in libpq
         options["gssencmode"] = "prefer"
     if key := parameters.get("sslkey"):
         if key.lower().endswith((".pk8", ".p12", ".pfx")):
             raise UrlInvalid(
-                f"the key '{key}' that sslkey names has a format of Java; convert it with "
+                f"the key '{key}' (sslkey) has a Java format; convert it with "
                 "'openssl pkcs8 -inform DER -in KEY.pk8 -out KEY.pem' and name the PEM file"
             )
         options["sslkey"] = key
     if servers := parameters.get("targetServerType"):
         if servers not in _SERVER_TYPES:
-            raise UrlInvalid(f"targetServerType '{servers}' is none of {', '.join(_SERVER_TYPES)}")
+            raise UrlInvalid(
+                f"targetServerType '{servers}' is not one of {', '.join(_SERVER_TYPES)}"
+            )
         options["target_session_attrs"] = _SERVER_TYPES[servers]
     if parameters.get("loadBalanceHosts", "false").lower() == "true":
         options["load_balance_hosts"] = "random"
@@ -208,7 +212,7 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
     if not slashes:
         raise UrlInvalid(f"'//' and a host are missing after 'jdbc:{scheme}:'")
     if mode.strip(":").lower() not in ("", "loadbalance", "replication", "sequential", "failover"):
-        raise UrlInvalid(f"'{mode}' before '//' is not known")
+        raise UrlInvalid(f"unknown mode '{mode}' before '//'")
     addresses, _, database = path.partition("/")
     if "@" in addresses:
         login, _, addresses = addresses.rpartition("@")
@@ -219,8 +223,8 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
     options: dict[str, str | int | bool] = {"ssl": _mysql_ssl(scheme, parameters)}
     if stores := [name for name in _STORES if name in parameters]:
         raise UrlInvalid(
-            f"{', '.join(stores)} name key stores of Java, which cannot be read here; name PEM "
-            "files with serverSslCert (certificates to trust), sslCert and sslKey instead"
+            f"Java key stores ({', '.join(stores)}) are not supported; name PEM files with "
+            "serverSslCert (trusted certificates), sslCert and sslKey instead"
         )
     for theirs, ours in (
         ("serverSslCert", "ssl_ca"),
@@ -230,7 +234,7 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
         if theirs in parameters:
             options[ours] = parameters[theirs].removeprefix("file://")
     if "ssl_key" in options and "ssl_cert" not in options:
-        raise UrlInvalid("sslKey names the key of a certificate; name that with sslCert")
+        raise UrlInvalid("sslKey needs the certificate of the key; name it with sslCert")
     for theirs, ours in (("connectTimeout", "connect_timeout"), ("socketTimeout", "read_timeout")):
         if timeout_ms := _whole(parameters, theirs):
             options[ours] = max(1, round(timeout_ms / 1000))
@@ -257,7 +261,7 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
 def _mysql_ssl(scheme: str, parameters: Mapping[str, str]) -> str:
     if mode := parameters.get("sslMode"):
         if mode.upper() not in _SSL_MODES:
-            raise UrlInvalid(f"sslMode '{mode}' is none of {', '.join(_SSL_MODES)}")
+            raise UrlInvalid(f"sslMode '{mode}' is not one of {', '.join(_SSL_MODES)}")
         return _SSL_MODES[mode.upper()]
 
     def flag(name: str, default: bool) -> bool:
@@ -296,7 +300,7 @@ def _sqlite(rest: str) -> Url:
         file = path
     if file in ("", ":memory:") or ":memory:" in file:
         raise UrlInvalid(
-            "a database in memory is another one for every connection; name a file, such as "
+            "each connection would open a different in-memory database; name a file, such as "
             "jdbc:sqlite:/path/to/file.db"
         )
     pragmas: dict[str, str | int | bool] = {}
@@ -304,7 +308,7 @@ def _sqlite(rest: str) -> Url:
         if name not in _PRAGMAS:
             continue
         if not _WORD.fullmatch(value):
-            raise UrlInvalid(f"'{value}' cannot be the value of SQLite's {name}")
+            raise UrlInvalid(f"'{value}' is not a valid value of SQLite's {name}")
         pragmas[name] = value
     return Url(Kind.SQLITE, f"jdbc:sqlite:{path}", database=file, options=pragmas)
 
@@ -318,7 +322,7 @@ def _other(text: str, user: str | None, password: Secret | None) -> Url:
     parts = _DRIVER.fullmatch(text)
     if parts is None:
         raise UrlInvalid(
-            "a JDBC URL has the form jdbc:DATABASE:…, such as jdbc:postgresql://host/database"
+            "a JDBC URL must have the form jdbc:DATABASE:…, such as jdbc:postgresql://host/database"
         )
     shown = _LOGIN.sub("", _PARAMETERS.sub("", text))
     return Url(
@@ -350,7 +354,7 @@ def _hosts(addresses: str, default: int) -> tuple[tuple[str, int], ...]:
         elif port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16:
             hosts.append((host, int(port)))
         else:
-            raise UrlInvalid(f"'{port}' is not a port")
+            raise UrlInvalid(f"'{port}' is not a valid port")
     return tuple(hosts)
 
 
@@ -378,7 +382,7 @@ def _whole(parameters: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal()):
-        raise UrlInvalid(f"{name} has to be a whole number, not '{text}'")
+        raise UrlInvalid(f"{name} must be an integer, not '{text}'")
     return int(text) or None
 
 

@@ -181,7 +181,7 @@ def _integers(column: SqlColumn, schema: Schema) -> Cells:
     def integers(cells: pa.Array) -> list[Value]:
         outside = not_within(cells, schema.type)
         if outside is not None:
-            raise _refused(column, outside, f"it does not fit {schema.type.name}")
+            raise _refused(column, outside, f"out of range for {schema.type.name}")
         return objects(cells)
 
     return integers
@@ -217,12 +217,12 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
             exact = Decimal(text)
             scaled = exact.quantize(unit, context=_MANY_DIGITS)
         except InvalidOperation:
-            raise _refused(column, text, "a Decimal has to be finite") from None
+            raise _refused(column, text, "a Decimal must be finite") from None
         if scaled != exact:
             raise _refused(
                 column,
                 text,
-                f"it has more than {scale} digits after the point"
+                f"more than {scale} digits after the decimal point"
                 + (
                     "; set penstock.numeric.scale, or numeric.mapping=best_fit"
                     if not column.precision
@@ -233,7 +233,7 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
             return scaled
         whole = int(scaled)
         if not low <= whole <= high:
-            raise _refused(column, text, f"it does not fit {schema.type.name}")
+            raise _refused(column, text, f"out of range for {schema.type.name}")
         return whole
 
     return lambda cells: [number(text) for text in objects(cells)]
@@ -295,7 +295,7 @@ def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
 
 
 def _refused(column: SqlColumn, value: object, why: str) -> DataError:
-    return DataError(f"Column '{column.name}' ({column.type_name}) holds {value!r}: {why}.")
+    return DataError(f"Column '{column.name}' ({column.type_name}) contains {value!r}: {why}.")
 
 
 _NO_DATES: Final = ("0000-00-00", "infinity", "-infinity")
@@ -331,9 +331,9 @@ def _from_text(column: SqlColumn, text: str | None) -> Value:
         return int(text)
     except (ValueError, KeyError):
         pass
-    why = "it is no such value that Connect has"
+    why = "Connect cannot represent this value"
     if text.startswith(_NO_DATES) or text.endswith("BC"):
-        why = "Connect's dates are from the year 1 to 9999"
+        why = "Connect's dates range from year 1 to 9999"
     raise _refused(column, text, why)
 
 

@@ -84,7 +84,7 @@ class MysqlReading(Reading):
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")
             fields = list(cursor._result.fields)
         unsupported = [
-            f"column '{field.name}' is of MySQL's type {field.type_code}"
+            f"column '{field.name}' is of MySQL type {field.type_code}"
             for field in fields
             if not _is_supported(field)
         ]

@@ -262,7 +262,7 @@ def _csv(columns: Sequence[SqlColumn]):  # type: ignore[no-untyped-def]
 
     def read(data: bytes) -> pa.RecordBatch:
         if not columns:
-            raise DataError("There is no column of a type that Connect has.")
+            raise DataError("There is no column of a supported type.")
         try:
             parsed = table(data, direct)
         except pa.ArrowInvalid:

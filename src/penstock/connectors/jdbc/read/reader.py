@@ -138,8 +138,8 @@ class JdbcReader(SourceReader):
             self._forget()
             if offset_is_due and getattr(error, "retriable", False) and self._mode != k.BULK:
                 raise RangeInterrupted(
-                    f"{called} has many rows of one offset, and reading failed between them; the "
-                    f"task has to start again with the first of them: {error}"
+                    f"{called} has many rows with the same offset, and reading failed among them; "
+                    f"the task must restart from the first of these rows: {error}"
                 ) from error
             raise
 

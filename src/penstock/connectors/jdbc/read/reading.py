@@ -178,8 +178,8 @@ class Order:
             value = datetime(value.year, value.month, value.day, tzinfo=UTC)
         if not isinstance(value, datetime):
             raise DataError(
-                f"Column '{self.column.name}' ({self.column.type_name}) holds {value!r}, no "
-                "timestamp."
+                f"Column '{self.column.name}' ({self.column.type_name}) contains {value!r}, which "
+                "is not a timestamp."
             )
         wall = (value.replace(tzinfo=UTC) - moment(0)) // _US
         if self.column.zoned:
@@ -208,5 +208,5 @@ def whole(value: object, shown: str) -> int:
     except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or number != value or not -(1 << 63) <= number < 1 << 63:
-        raise DataError(f"{shown} holds {value!r}, which is not a whole number of 64 bits.")
+        raise DataError(f"{shown} contains {value!r}, which is not a 64-bit integer.")
     return int(number)

@@ -132,10 +132,10 @@ class Shapes:
         source = self.source(unit, reading)
         columns, unsupported = reading.columns(source, unit.table)
         for description in unsupported:
-            text = f"{unit.called}: {description}, which Connect has no type for"
+            text = f"{unit.called}: {description}, which has no Connect type"
             if text not in self._warned:
                 self._warned.add(text)
-                log.warning("%s; it is skipped", text)
+                log.warning("%s; skipping it", text)
         return Shape(source, tuple(columns), self.order(unit, columns, reading), _numbered(columns))
 
     def source(self, unit: Unit, reading: Reading) -> str:
@@ -149,7 +149,7 @@ class Shapes:
         settings do not allow reading it."""
         if not columns:
             raise Unfit(
-                f"{unit.called} has no column of a type that Connect has.",
+                f"{unit.called} has no column of a supported type.",
                 (k.QUERY if unit.table is None else k.TABLE_WHITELIST).name,
             )
         if self._mode == k.BULK:
@@ -178,7 +178,7 @@ class Shapes:
             column = column_named(name, setting)
             if not column.guessed and (column.sql_type not in c.NUMBERS or column.scale > 0):
                 raise Unfit(
-                    f"{unit.called}: column '{name}' ({column.type_name}) holds no whole numbers "
+                    f"{unit.called}: column '{name}' ({column.type_name}) is not an integer column "
                     f"({setting}).",
                     setting,
                 )
@@ -191,8 +191,8 @@ class Shapes:
             for column in moments:
                 if not column.guessed and column.sql_type not in (Sql.TIMESTAMP, Sql.DATE):
                     raise Unfit(
-                        f"{unit.called}: column '{column.name}' ({column.type_name}) holds no "
-                        f"timestamps ({setting}).",
+                        f"{unit.called}: column '{column.name}' ({column.type_name}) is not a "
+                        f"timestamp column ({setting}).",
                         setting,
                     )
             if all(column.nullable for column in moments):
@@ -217,8 +217,8 @@ class Shapes:
             if default:
                 return default
             raise Unfit(
-                f"{unit.called} has no column, or several, that the database numbers by "
-                f"itself; name the one to go by in '{k.INCREMENTING_COLUMN.name}'.",
+                f"{unit.called} does not have exactly one auto-increment column; name the column "
+                f"to use in '{k.INCREMENTING_COLUMN.name}'.",
                 k.INCREMENTING_COLUMN.name,
             )
         assert unit.table is not None
@@ -231,7 +231,7 @@ class Shapes:
         if len(matching) != 1:
             raise Unfit(
                 f"{unit.called} matches {len(matching)} of the expressions in '{key.name}'; "
-                "each table has to match exactly one.",
+                "each table must match exactly one.",
                 key.name,
             )
         return matching[0]
@@ -242,8 +242,8 @@ class Shapes:
         if refuses and nullable:
             raise Unfit(
                 f"Cannot make incremental queries using {setting}: {c.names(nullable)} of "
-                f"table '{unit.table}' may be null, and rows in which it is would never be "
-                "read. Declare it NOT NULL, or set validate.non.null=false.",
+                f"table '{unit.table}' may be null, and rows with null there would never be read. "
+                "Declare it NOT NULL, or set validate.non.null=false.",
                 setting,
             )
 

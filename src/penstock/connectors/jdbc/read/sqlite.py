@@ -71,7 +71,7 @@ class SqliteReading(Reading):
             'SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table.name,)
         )
         if not rows:
-            raise DataError(f"There is no table '{table.name}'.")
+            raise DataError(f"Table '{table.name}' does not exist.")
         keys = sum(1 for row in rows if row[3])
         return [self._column(*row, alone=keys == 1) for row in rows], []
 
@@ -203,7 +203,10 @@ def _cell(column: SqlColumn, value: Any) -> Any:
             return int(value)
     except (TypeError, ValueError, OverflowError, UnicodeDecodeError):
         pass
-    raise DataError(f"Column '{column.name}' ({column.type_name}) holds {value!r}, which is none.")
+    raise DataError(
+        f"Column '{column.name}' ({column.type_name}) contains {value!r}, which does not match the "
+        "column's type."
+    )
 
 
 def _date(text: str) -> date:

@@ -47,8 +47,8 @@ def refuse_same_names(tables: Sequence[TableId]) -> None:
     ambiguous = [str(table) for same in by_name.values() if len(same) > 1 for table in same]
     if ambiguous:
         raise Unfit(
-            "The topic of a table is named after the table alone, and several of these have "
-            f"the same name: {', '.join(ambiguous)}. Name the ones to read in 'table.whitelist', "
-            "or set 'schema.pattern'.",
+            "Topics are named after tables without their schemas, and several tables have the "
+            f"same name: {', '.join(ambiguous)}. Name the tables to read in 'table.whitelist', or "
+            "set 'schema.pattern'.",
             k.TABLE_WHITELIST.name,
         )

@@ -34,8 +34,8 @@ CONNECTION_URL: Final = Key(
     "connection.url",
     STRING,
     importance=HIGH,
-    doc="JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:; "
-    "any other with its JDBC driver, see `penstock.jdbc.driver.jars`.",
+    doc="JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:. "
+    "Any other database needs its JDBC driver, see `penstock.jdbc.driver.jars`.",
     group="Connection",
     order=1,
 )
@@ -44,7 +44,7 @@ CONNECTION_USER: Final = Key(
     STRING,
     default=None,
     importance=HIGH,
-    doc="User to connect as; wins over one in the URL.",
+    doc="User to connect as; overrides the one in the URL.",
     group="Connection",
     order=2,
 )
@@ -53,7 +53,7 @@ CONNECTION_PASSWORD: Final = Key(
     PASSWORD,
     default=None,
     importance=HIGH,
-    doc="Password to connect with; wins over one in the URL.",
+    doc="Password to connect with; overrides the one in the URL.",
     group="Connection",
     order=3,
 )
@@ -63,7 +63,7 @@ CONNECTION_ATTEMPTS: Final = Key(
     default=3,
     importance=LOW,
     check=at_least(1),
-    doc="How often it is tried to connect before the attempt counts as failed.",
+    doc="Maximum number of attempts to connect.",
     group="Connection",
     order=4,
 )
@@ -87,7 +87,7 @@ DIALECT_NAME: Final = Key(
     default="",
     importance=LOW,
     check=one_of("", *DIALECTS),
-    doc="The database's dialect; by default the URL's.",
+    doc="The database's dialect. By default, that of the URL.",
     group="Connection",
     order=6,
 )
@@ -96,9 +96,9 @@ DRIVER_JARS: Final = Key(
     LIST,
     default=(),
     importance=LOW,
-    doc="Jars of the JDBC driver of a database other than PostgreSQL, MySQL, MariaDB and SQLite: "
-    "files, folders or `folder/*`, on every machine that runs tasks. By default those that the "
-    "environment variable CLASSPATH lists.",
+    doc="Jars with the JDBC driver of a database other than PostgreSQL, MySQL, MariaDB and SQLite: "
+    "files, folders or `folder/*`, on every machine that runs tasks. By default, those listed in "
+    "the environment variable CLASSPATH.",
     group="Connection",
     order=7,
 )
@@ -107,7 +107,7 @@ DRIVER_CLASS: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The class of that driver, if its jar does not say it.",
+    doc="The class of that driver, if its jar does not declare it.",
     group="Connection",
     order=8,
 )
@@ -117,7 +117,7 @@ def _foreign_provider(name: str | None) -> str | None:
     if not name or name.rpartition(".")[2] == "DefaultJdbcCredentialsProvider":
         return None
     return (
-        "classes of the JVM do not run here; leave it out and have a config provider look up user "
+        "JVM classes are not supported; remove the setting and have a config provider look up user "
         "and password, as in ${file:/etc/penstock/db.properties:password}"
     )
 
@@ -128,8 +128,8 @@ CREDENTIALS_PROVIDER: Final = Key(
     default="",
     importance=LOW,
     check=checking("DefaultJdbcCredentialsProvider", _foreign_provider),
-    doc="Where user and password are from. Only the default provider, which takes them from "
-    "`connection.user` and `connection.password`, is there.",
+    doc="Where user and password come from. Only the default provider is supported, which uses "
+    "`connection.user` and `connection.password`.",
     group="Connection",
     order=9,
 )
@@ -140,14 +140,14 @@ QUOTE_SQL_IDENTIFIERS: Final = Key(
     default="always",
     importance=MEDIUM,
     check=one_of("always", "never", ignore_case=True),
-    doc="When names of tables and columns are quoted in statements.",
+    doc="When to quote the names of tables and columns in statements.",
 )
 SQL_QUOTE_IDENTIFIERS: Final = Key(
     "sql.quote.identifiers",
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Aiven's name of `quote.sql.identifiers`: false is `never`.",
+    doc="Aiven's name for `quote.sql.identifiers`: false is `never`.",
 )
 
 
@@ -166,7 +166,7 @@ DB_TIMEZONE: Final = Key(
     default="UTC",
     importance=MEDIUM,
     check=_ZONE_CHECK,
-    doc="The time zone in which the database's columns without one are written and read.",
+    doc="The time zone for reading and writing date and time columns without one.",
 )
 
 CONNECTION: Final[tuple[Key[object], ...]] = (
@@ -226,7 +226,7 @@ def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         if dialect and dialect not in DIALECT_NAMES:
             yield (
                 DIALECT_NAME.name,
-                f"dialect.name={dialect} is not for this URL; leave it out or set one of "
+                f"dialect.name={dialect} does not match this URL; remove it or set one of "
                 f"{', '.join(DIALECT_NAMES)}",
             )
         jars, class_name = parsed.get(DRIVER_JARS.name), parsed.get(DRIVER_CLASS.name)
@@ -239,7 +239,7 @@ def url_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     if dialect and dialect != url.kind.value:
         yield (
             DIALECT_NAME.name,
-            f"dialect.name={dialect} is not for this URL; leave it out or set {url.kind.value}",
+            f"dialect.name={dialect} does not match this URL; remove it or set {url.kind.value}",
         )
 
 

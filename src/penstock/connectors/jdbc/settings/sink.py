@@ -34,8 +34,8 @@ INSERT_MODE: Final = Key(
     default="insert",
     importance=HIGH,
     check=one_of("insert", "upsert", "update", "multi", ignore_case=True),
-    doc="How records are written: insert, upsert (the row with that key is replaced) or update "
-    "(only rows that are there are changed). `multi`, Aiven's, is insert: all are many at a time.",
+    doc="How to write records: insert, upsert (replaces the row with the same key) or update "
+    "(changes existing rows only). Aiven's `multi` is the same as insert.",
     group=_WRITES,
     order=1,
 )
@@ -45,7 +45,7 @@ BATCH_SIZE: Final = Key(
     default=3000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="At most so many rows with one statement. Unless it is set, whole batches are written.",
+    doc="Maximum number of rows per statement. If not set, each batch is written as a whole.",
     group=_WRITES,
     order=2,
 )
@@ -64,8 +64,8 @@ EXACTLY_ONCE: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether what was written is noted in a table of the same database, in the same "
-    "transaction, so that no record is written twice whatever fails.",
+    doc="Whether to store the offsets of written records in a table of the same database, in the "
+    "same transaction, so that no record is written twice after a failure.",
     group=_WRITES,
     order=4,
 )
@@ -75,7 +75,7 @@ OFFSETS_TABLE: Final = Key(
     default="penstock_offsets",
     importance=LOW,
     check=non_empty(),
-    doc="The table of `penstock.exactly.once`; it is created if it is not there.",
+    doc="The table for `penstock.exactly.once`; created if it does not exist.",
     group=_WRITES,
     order=5,
 )
@@ -85,7 +85,7 @@ TABLE_NAME_FORMAT: Final = Key(
     default="${topic}",
     importance=MEDIUM,
     check=non_empty(),
-    doc="The table of a topic's records; `${topic}` stands for the topic. May be qualified: "
+    doc="The table for a topic's records; `${topic}` is replaced by the topic. May be qualified: "
     "`schema.${topic}`.",
     group=_MAPPING,
     order=1,
@@ -96,8 +96,8 @@ PK_MODE: Final = Key(
     default="none",
     importance=HIGH,
     check=one_of("none", "kafka", "record_key", "record_value", ignore_case=True),
-    doc="Where the primary key comes from: nowhere, topic, partition and offset, the record's key "
-    "or fields of its value.",
+    doc="Where the primary key comes from: no key, the record's topic, partition and offset, the "
+    "record key, or fields of the value.",
     group=_MAPPING,
     order=2,
 )
@@ -106,8 +106,9 @@ PK_FIELDS: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="Names of the key's columns. Empty: `__connect_topic`, `__connect_partition` and "
-    "`__connect_offset` for `kafka`, else all fields. A key that is not a struct needs one name.",
+    doc="Names of the key columns. Empty: `__connect_topic`, `__connect_partition` and "
+    "`__connect_offset` for `kafka`, otherwise all fields. A key that is not a struct needs one "
+    "name.",
     group=_MAPPING,
     order=3,
 )
@@ -116,7 +117,7 @@ FIELDS_WHITELIST: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="The value's fields that are written, besides those of the key. Empty: all.",
+    doc="The fields of the value to write, besides those of the key. Empty: all.",
     group=_MAPPING,
     order=4,
 )
@@ -126,7 +127,7 @@ DATE_TIMEZONE: Final = Key(
     default="DB_TIMEZONE",
     importance=MEDIUM,
     check=one_of("DB_TIMEZONE", "UTC", ignore_case=True),
-    doc="Accepted for compatibility: a date is written as the day it is, whatever the time zone.",
+    doc="Ignored: a date is written unchanged, whatever the time zone.",
     group=_MAPPING,
     order=6,
 )
@@ -135,7 +136,7 @@ TABLE_TYPES: Final = Key(
     LIST,
     default=("TABLE",),
     importance=LOW,
-    doc="What may be written to: TABLE, VIEW, PARTITIONED TABLE.",
+    doc="Which kinds of tables to write to: TABLE, VIEW, PARTITIONED TABLE.",
     group=_MAPPING,
     order=7,
 )
@@ -144,7 +145,7 @@ TIMESTAMP_FIELDS_LIST: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="Fields with numbers or ISO 8601 texts that are written as timestamps.",
+    doc="Fields with numbers or ISO 8601 strings to write as timestamps.",
     group=_MAPPING,
     order=8,
 )
@@ -154,7 +155,7 @@ TIMESTAMP_PRECISION_MODE: Final = Key(
     default="microseconds",
     importance=MEDIUM,
     check=one_of("microseconds", "nanoseconds", ignore_case=True),
-    doc="What the numbers in `timestamp.fields.list` count, from the epoch on.",
+    doc="The unit of the numbers in `timestamp.fields.list`, counted from the epoch.",
     group=_MAPPING,
     order=9,
 )
@@ -163,7 +164,7 @@ REPLACE_NULL: Final = Key(
     BOOLEAN,
     default=True,
     importance=MEDIUM,
-    doc="Whether a field that is null and has a default is written as that.",
+    doc="Whether to write a null field as its default, if it has one.",
     group=_MAPPING,
     order=10,
 )
@@ -173,7 +174,7 @@ STRING_COLUMN: Final = Key(
     default="record_value",
     importance=LOW,
     check=non_empty(),
-    doc="The column that values which are plain texts are written to.",
+    doc="The column for values that are plain strings.",
     group=_MAPPING,
     order=11,
 )
@@ -182,7 +183,7 @@ TOPICS_TO_TABLES: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="Tables of single topics, as a list of `topic:table`; the others go by "
+    doc="Tables for individual topics, as a list of `topic:table`; other topics use "
     "`table.name.format`.",
     group=_MAPPING,
     order=12,
@@ -192,8 +193,8 @@ TABLE_NAME_NORMALIZE: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether what is neither a letter, a digit, an underscore nor a dot becomes an underscore "
-    "in names of tables.",
+    doc="Whether to replace characters in table names by underscores, except for letters, digits, "
+    "underscores and dots.",
     group=_MAPPING,
     order=13,
 )
@@ -202,7 +203,7 @@ AUTO_CREATE: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether a table that is missing is created from the records' schema.",
+    doc="Whether to create missing tables from the schemas of the records.",
     group=_DDL,
     order=1,
 )
@@ -211,7 +212,7 @@ AUTO_EVOLVE: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether columns that a table lacks are added, if they may be null or have a default.",
+    doc="Whether to add missing columns to tables, if they are nullable or have a default.",
     group=_DDL,
     order=2,
 )
@@ -221,9 +222,8 @@ MAX_RETRIES: Final = Key(
     default=10,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How often a batch is tried again, while the database is unreachable or busy, before "
-    "the task "
-    "fails.",
+    doc="How many times to retry a batch while the database is unreachable or busy, before the "
+    "task fails.",
     group=_RETRIES,
     order=1,
 )
@@ -233,7 +233,7 @@ RETRY_BACKOFF_MS: Final = Key(
     default=3000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="Milliseconds between two tries, at least.",
+    doc="Minimum milliseconds between two attempts.",
     group=_RETRIES,
     order=2,
 )
@@ -242,14 +242,14 @@ TRIM_SENSITIVE_LOG: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether the database's words about a record are omitted from errors: they may hold data.",
+    doc="Whether to omit the database's messages about records from errors: they may contain data.",
 )
 MERGE_HOLDLOCK: Final = Key(
     "mssql.use.merge.holdlock",
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether an upsert locks keys that are not there yet, on SQL Server.",
+    doc="Whether an upsert locks keys that do not exist yet, on SQL Server.",
 )
 
 
@@ -263,13 +263,13 @@ def _key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     if write in ("upsert", "update") and mode == "none":
         yield (
             PK_MODE.name,
-            f"insert.mode={write} needs to know the rows' keys: set pk.mode to kafka, record_key "
+            f"insert.mode={write} needs the keys of rows: set pk.mode to kafka, record_key "
             "or record_value",
         )
     if mode == "kafka" and count not in (0, 3):
         yield (
             PK_FIELDS.name,
-            "For pk.mode=kafka, pk.fields has to be empty or name three columns, for topic, "
+            "For pk.mode=kafka, pk.fields must be empty or name three columns, for topic, "
             f"partition and offset; it names {count}",
         )
 

@@ -39,9 +39,9 @@ MODE: Final = Key(
     STRING,
     importance=HIGH,
     check=unless_none(one_of(*MODES)),
-    doc="How new rows are found: `bulk` reads everything at each poll, `incrementing` by a column "
-    "of rising numbers, `timestamp` by one that says when a row was changed, "
-    "`timestamp+incrementing` by both.",
+    doc="How to find new rows: `bulk` reads everything at each poll, `incrementing` uses a column "
+    "of increasing numbers, `timestamp` a column with the time of the last change, "
+    "`timestamp+incrementing` both.",
     group="Mode",
     order=1,
     recommender=Choices(MODES),
@@ -50,7 +50,7 @@ INCREMENTING_COLUMN: Final = Key(
     "incrementing.column.name",
     STRING,
     default="",
-    doc="The column of rising numbers; by default the one that the database itself numbers.",
+    doc="The column of increasing numbers. By default, the one that the database generates.",
     group="Mode",
     order=2,
 )
@@ -58,7 +58,7 @@ TIMESTAMP_COLUMNS: Final = Key(
     "timestamp.column.name",
     LIST,
     default=(),
-    doc="The column that says when a row was changed; of several, the first that is not null.",
+    doc="The column with the time of a row's last change; of several, the first that is not null.",
     group="Mode",
     order=3,
 )
@@ -66,7 +66,8 @@ TIMESTAMP_MAPPING: Final = Key(
     "timestamp.columns.mapping",
     LIST,
     default=(),
-    doc="`regex:[column1|column2]` for tables whose whole names match; each table matches one.",
+    doc="`regex:[column1|column2]` for tables whose qualified names match; each table must match "
+    "one.",
     group="Mode",
     order=4,
 )
@@ -74,7 +75,7 @@ INCREMENTING_MAPPING: Final = Key(
     "incrementing.column.mapping",
     LIST,
     default=(),
-    doc="`regex:column` for tables whose whole names match; each table matches one.",
+    doc="`regex:column` for tables whose qualified names match; each table must match one.",
     group="Mode",
     order=5,
 )
@@ -83,8 +84,8 @@ TIMESTAMP_INITIAL: Final = Key(
     LONG,
     default=None,
     importance=LOW,
-    doc="The timestamp, in ms since the epoch, after which the first rows are read; -1: the time "
-    "of the start. By default everything since 1970.",
+    doc="Read only rows changed after this timestamp, in ms since the epoch; -1: the time of the "
+    "start. By default, everything since 1970.",
     group="Mode",
     order=6,
 )
@@ -93,7 +94,7 @@ TIMESTAMP_INITIAL_MS: Final = Key(
     LONG,
     default=None,
     importance=LOW,
-    doc="Aiven's name of `timestamp.initial`.",
+    doc="Aiven's name for `timestamp.initial`.",
     group="Mode",
     order=7,
 )
@@ -102,8 +103,8 @@ TIMESTAMP_DELAY: Final = Key(
     LONG,
     default=0,
     check=at_least(0),
-    doc="How old a row's timestamp has to be, in ms, before the row is read: longer than "
-    "transactions last, or what they commit late is not seen.",
+    doc="How old a row's timestamp must be, in ms, before the row is read. Set it to more than the "
+    "duration of transactions; rows that are committed later are missed.",
     group="Mode",
     order=8,
 )
@@ -122,7 +123,7 @@ TIMESTAMP_GRANULARITY: Final = Key(
     default="connect_logical",
     importance=LOW,
     check=one_of(*GRANULARITIES),
-    doc="What columns of timestamps become.",
+    doc="How to represent timestamp columns.",
     group="Mode",
     order=9,
     recommender=Choices(GRANULARITIES),
@@ -132,8 +133,8 @@ VALIDATE_NON_NULL: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether columns that rows are found by are refused when they may be null; rows in which "
-    "they are null are never read.",
+    doc="Whether to reject nullable incrementing and timestamp columns; rows with null there are "
+    "never read.",
     group="Mode",
     order=10,
 )
@@ -143,14 +144,14 @@ CALENDAR: Final = Key(
     default="LEGACY",
     importance=LOW,
     check=one_of("LEGACY", "PROLEPTIC_GREGORIAN"),
-    doc="The calendar of dates before 1582. They are read in the Gregorian one either way.",
+    doc="Ignored: dates before 1582 are read in the Gregorian calendar either way.",
 )
 
 TABLE_WHITELIST: Final = Key(
     "table.whitelist",
     LIST,
     default=(),
-    doc="The tables to read, by name or by whole name (`schema.table`).",
+    doc="The tables to read, by name or by qualified name (`schema.table`).",
     group="Tables",
     order=1,
 )
@@ -162,7 +163,7 @@ TABLE_INCLUDE: Final = Key(
     LIST,
     default=(),
     check=valid_regexes("list of regular expressions"),
-    doc="Regular expressions that the whole names of the tables to read match.",
+    doc="Regular expressions for the qualified names of the tables to read.",
     group="Tables",
     order=3,
 )
@@ -171,7 +172,7 @@ TABLE_EXCLUDE: Final = Key(
     LIST,
     default=(),
     check=valid_regexes("list of regular expressions"),
-    doc="Regular expressions for tables not to read though `table.include.list` has them.",
+    doc="Regular expressions for tables to exclude from those that `table.include.list` matches.",
     group="Tables",
     order=4,
 )
@@ -184,7 +185,7 @@ TABLE_TYPES: Final = Key(
     LIST,
     default=("TABLE",),
     importance=LOW,
-    doc=f"Which kinds of tables there are to read: of {', '.join(KINDS)}.",
+    doc=f"The kinds of tables to read: any of {', '.join(KINDS)}.",
     group="Tables",
     order=5,
     recommender=Choices(KINDS),
@@ -194,7 +195,7 @@ SCHEMA_PATTERN: Final = Key(
     STRING,
     default=None,
     importance=HIGH,
-    doc="The schema in which tables are looked for; `%` and `_` as in LIKE.",
+    doc="The schema of the tables to read; `%` and `_` as in LIKE.",
     group="Tables",
     order=6,
 )
@@ -202,7 +203,7 @@ CATALOG_PATTERN: Final = Key(
     "catalog.pattern",
     STRING,
     default=None,
-    doc="The catalog in which tables are looked for; `%` and `_` as in LIKE.",
+    doc="The catalog of the tables to read; `%` and `_` as in LIKE.",
     group="Tables",
     order=7,
 )
@@ -210,7 +211,7 @@ QUERY: Final = Key(
     "query",
     STRING,
     default="",
-    doc="A SELECT whose rows are read instead of tables.",
+    doc="A SELECT whose rows to read instead of tables.",
     group="Tables",
     order=8,
 )
@@ -219,7 +220,7 @@ QUERY_SUFFIX: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="Put behind every statement that reads rows.",
+    doc="Appended to every statement that reads rows.",
     group="Tables",
     order=9,
 )
@@ -228,9 +229,8 @@ QUERY_RETRIES: Final = Key(
     INT,
     default=-1,
     importance=LOW,
-    doc="Accepted for compatibility: what fails because the database is unreachable is "
-    "retried until "
-    "it is back, everything else fails the task.",
+    doc="Ignored: queries are retried until the database is reachable again; "
+    "all other errors fail the task.",
 )
 
 TOPIC_PREFIX: Final = Key(
@@ -238,7 +238,7 @@ TOPIC_PREFIX: Final = Key(
     STRING,
     importance=HIGH,
     check=unless_none(non_empty()),
-    doc="Put before a table's name to make the name of its topic; with `query`, the topic.",
+    doc="Prepended to a table's name to form the name of its topic; with `query`, the topic.",
 )
 POLL_INTERVAL: Final = Key(
     "poll.interval.ms",
@@ -246,39 +246,37 @@ POLL_INTERVAL: Final = Key(
     default=5000,
     importance=HIGH,
     check=at_least(0),
-    doc="How long after a table had no more new rows it is looked at again, in ms.",
+    doc="How long to wait before polling a table again that had no new rows, in ms.",
 )
 BATCH_MAX_ROWS: Final = Key(
     "batch.max.rows",
     INT,
     default=1000,
     importance=LOW,
-    doc="Accepted for compatibility; a poll is bounded by bytes, which is faster.",
+    doc="Ignored; polls are limited by bytes.",
 )
 BUFFER_SIZE: Final = Key(
     "max.buffer.size",
     INT,
     default=0,
     importance=LOW,
-    doc="Accepted for compatibility; there is no buffer between reading and sending.",
+    doc="Ignored; there is no buffer between reading and sending.",
 )
-POLL_LINGER: Final = Key(
-    "poll.linger.ms", LONG, default=5000, importance=LOW, doc="Accepted for compatibility."
-)
+POLL_LINGER: Final = Key("poll.linger.ms", LONG, default=5000, importance=LOW, doc="Ignored.")
 TABLE_POLL_INTERVAL: Final = Key(
     "table.poll.interval.ms",
     LONG,
     default=60_000,
     importance=LOW,
     check=at_least(1),
-    doc="How often it is looked whether tables are new or gone, in ms.",
+    doc="How often to check for new and deleted tables, in ms.",
 )
 STARTUP_POLLING: Final = Key(
     "table.monitoring.startup.polling.limit.ms",
     LONG,
     default=10_000,
     importance=LOW,
-    doc="Accepted for compatibility; tables are looked for before tasks are planned.",
+    doc="Ignored; the tables are listed before tasks are planned.",
 )
 NUMERIC_MAPPINGS: Final = ("none", "precision_only", "best_fit", "best_fit_eager_double")
 NUMERIC_MAPPING: Final = Key(
@@ -287,9 +285,9 @@ NUMERIC_MAPPING: Final = Key(
     default=None,
     importance=LOW,
     check=unless_none(one_of(*NUMERIC_MAPPINGS, ignore_case=True)),
-    doc="What NUMERIC columns become: `none` Decimal, `precision_only` whole numbers where they "
-    "have no digits after the point, `best_fit` whole numbers or FLOAT64 where they fit, "
-    "`best_fit_eager_double` FLOAT64 whenever there is a digit after the point.",
+    doc="How to represent NUMERIC columns: `none` Decimal; `precision_only` integers if the scale "
+    "is 0; `best_fit` integers or FLOAT64 if they fit; `best_fit_eager_double` FLOAT64 whenever "
+    "there are digits after the decimal point.",
     recommender=Choices(NUMERIC_MAPPINGS),
 )
 NUMERIC_PRECISION: Final = Key(
@@ -309,7 +307,7 @@ ISOLATION: Final = Key(
     default="DEFAULT",
     importance=LOW,
     check=one_of(*_LEVELS, ignore_case=True),
-    doc="The isolation level in which rows are read.",
+    doc="The transaction isolation level for reading rows.",
     recommender=Choices(_LEVELS),
 )
 
@@ -319,7 +317,7 @@ NUMERIC_SCALE: Final = Key(
     default=0,
     importance=LOW,
     check=between(0, 1000),
-    doc="Digits after the point of NUMERIC columns that are declared without any limits.",
+    doc="The scale of NUMERIC columns that are declared without precision and scale.",
 )
 READ_PARALLELISM: Final = Key(
     "penstock.read.parallelism",
@@ -327,9 +325,9 @@ READ_PARALLELISM: Final = Key(
     default=1,
     importance=LOW,
     check=between(1, 64),
-    doc="Into how many ranges of keys what is read of one table at once is split. They are read "
-    "side by side, but for exactly once, where one transaction holds them all. More than one gives "
-    "up the order of its rows.",
+    doc="How many key ranges to split each read of a table into. They are read in parallel, except "
+    "with exactly once, where one transaction contains them all. With more than one, the order of "
+    "rows is lost.",
 )
 TABLE_PARTS: Final = Key(
     "penstock.table.parts",
@@ -337,7 +335,8 @@ TABLE_PARTS: Final = Key(
     default=1,
     importance=LOW,
     check=between(1, 1024),
-    doc="Into how many parts, which tasks share, each table is split; with mode=incrementing.",
+    doc="How many parts to split each table into, to distribute it over tasks; only with "
+    "mode=incrementing.",
 )
 PART_KEYS: Final = Key(
     "penstock.table.part.keys",
@@ -345,14 +344,15 @@ PART_KEYS: Final = Key(
     default=100_000,
     importance=LOW,
     check=at_least(1),
-    doc="Parts of a table take turns for so many values of the incrementing column each.",
+    doc="How many consecutive values of the incrementing column belong to the same part of a "
+    "table; the parts alternate.",
 )
 TABLES: Final = Key(
     "tables",
     STRING,
     default=None,
     importance=LOW,
-    doc="Of a task: what it reads. Not to be set.",
+    doc="What a task reads. Set by the connector.",
 )
 
 
@@ -363,16 +363,19 @@ def _tables_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         if parsed.get(key.name)
     ]
     if parsed.get(QUERY.name) and lists:
-        yield QUERY.name, f"'query' reads no tables; remove {', '.join(lists)}, or 'query'"
+        yield QUERY.name, f"'query' does not read tables; remove {', '.join(lists)}, or 'query'"
     if parsed.get(TABLE_WHITELIST.name) and parsed.get(TABLE_BLACKLIST.name):
         yield (
             TABLE_BLACKLIST.name,
-            "table.whitelist and table.blacklist are exclusive; remove one of them",
+            "table.whitelist and table.blacklist are mutually exclusive; remove one of them",
         )
     old = [name for name in lists if name.endswith(("whitelist", "blacklist"))]
     new = [name for name in lists if name.endswith(".list")]
     if old and new:
-        yield old[0], f"{', '.join(old)} and {', '.join(new)} are exclusive; remove one of them"
+        yield (
+            old[0],
+            f"{', '.join(old)} and {', '.join(new)} are mutually exclusive; remove one of them",
+        )
     if parsed.get(TABLE_EXCLUDE.name) and not parsed.get(TABLE_INCLUDE.name):
         yield TABLE_EXCLUDE.name, "table.exclude.list needs table.include.list"
 
@@ -387,15 +390,30 @@ def _columns_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             f"mode={mode} needs timestamp.column.name or timestamp.columns.mapping",
         )
     if named and mapped:
-        yield TIMESTAMP_MAPPING.name, "it and timestamp.column.name are exclusive; remove one"
+        yield (
+            TIMESTAMP_MAPPING.name,
+            "timestamp.columns.mapping and timestamp.column.name are mutually exclusive; remove "
+            "one of them",
+        )
     if parsed.get(INCREMENTING_COLUMN.name) and parsed.get(INCREMENTING_MAPPING.name):
-        yield INCREMENTING_MAPPING.name, "it and incrementing.column.name are exclusive; remove one"
+        yield (
+            INCREMENTING_MAPPING.name,
+            "incrementing.column.mapping and incrementing.column.name are mutually exclusive; "
+            "remove one of them",
+        )
     if parsed.get(QUERY.name):
         if mode in (INCREMENTING, BOTH) and not parsed.get(INCREMENTING_COLUMN.name):
-            yield INCREMENTING_COLUMN.name, f"mode={mode} with 'query' needs its name"
+            yield (
+                INCREMENTING_COLUMN.name,
+                f"mode={mode} with 'query' needs incrementing.column.name",
+            )
         for key in (TIMESTAMP_MAPPING, INCREMENTING_MAPPING):
             if parsed.get(key.name):
-                yield key.name, "a query is not a table whose name could match"
+                yield (
+                    key.name,
+                    "timestamp.columns.mapping and incrementing.column.mapping do not apply to "
+                    "'query'; remove them",
+                )
     for key in (TIMESTAMP_MAPPING, INCREMENTING_MAPPING):
         for entry in _list(parsed.get(key.name)):
             try:
@@ -404,13 +422,13 @@ def _columns_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
                 yield key.name, f"'{entry}': {problem}"
     parts = parsed.get(TABLE_PARTS.name)
     if isinstance(parts, int) and parts > 1 and (mode != INCREMENTING or parsed.get(QUERY.name)):
-        yield TABLE_PARTS.name, "tables are split into parts with mode=incrementing only"
+        yield TABLE_PARTS.name, "penstock.table.parts needs mode=incrementing, without 'query'"
 
 
 def _types_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     for kind in _list(parsed.get(TABLE_TYPES.name)):
         if kind.upper() not in KINDS:
-            yield TABLE_TYPES.name, f"'{kind}' is none of {', '.join(KINDS)}"
+            yield TABLE_TYPES.name, f"'{kind}' is not one of {', '.join(KINDS)}"
 
 
 def _list(value: object) -> tuple[str, ...]:
@@ -431,7 +449,7 @@ def mapping(text: str) -> tuple[str, tuple[str, ...]]:
     try:
         re.compile(pattern)
     except re.error as problem:
-        raise ValueError(f"no regular expression: {problem}") from None
+        raise ValueError(f"not a regular expression: {problem}") from None
     return pattern, columns
 
 

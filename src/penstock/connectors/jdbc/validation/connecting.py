@@ -43,9 +43,9 @@ def look_at(config: Config, look: Look) -> Iterator[Finding]:
             _limit_time(connection, until)
             yield from look(config, connection, until)
     except DatabaseBusy as error:
-        log.info("the database was not asked everything about a configuration: %s", error)
+        log.info("Checking the configuration against the database is incomplete: %s", error)
     except DatabaseAway as error:
-        yield Finding(keys.CONNECTION_URL.name, f"The database has gone: {error}")
+        yield Finding(keys.CONNECTION_URL.name, f"The connection to the database was lost: {error}")
 
 
 def _quick(url: Url) -> Url:
@@ -92,10 +92,11 @@ _LOGIN_WORDS: Final = (
     "(sqlstate 28",  # invalid authorization, in messages of JDBC drivers
     "invalid username",
 )
+_NO_ENTRY: Final = "no pg_hba.conf entry"
 _USER_WORDS: Final = (
     'role "',
     "is not permitted to log in",
-    "no pg_hba.conf entry",
+    _NO_ENTRY,
     "permission denied for database",
 )
 _LOGIN_CODES: Final = frozenset({1045, 1698, 1862, 2059, 3118, 4151})
@@ -114,16 +115,19 @@ def _unconnected(config: Config, url: Url, error: PenstockError) -> Iterator[Fin
             yield from _wrong_login(config, url, text)
             return
         if code in _USER_CODES or any(words in message for words in _USER_WORDS):
-            yield Finding(user_setting(config), f"{text}. Name another user, or grant it that.")
+            advice = "Use another user, or grant the privilege."
+            if _NO_ENTRY in message:
+                advice = "Use another user, or add an entry to the server's pg_hba.conf."
+            yield Finding(user_setting(config), f"{text}. {advice}")
             return
-        yield Finding(keys.CONNECTION_URL.name, f"{text}. Is connection.url the right one?")
+        yield Finding(keys.CONNECTION_URL.name, f"{text}. Check connection.url.")
         return
     if isinstance(error, ConfigInvalid):  # a file that the URL names
         yield Finding(keys.CONNECTION_URL.name, text)
         return
-    advice = "Is the database running, and are host and port the right ones?"
+    advice = "Check that the database is running, and its host and port."
     if url.kind is Kind.SQLITE:
-        advice = "Is the path the right one?"
+        advice = "Check the path."
     yield Finding(keys.CONNECTION_URL.name, f"{text}. {advice}")
 
 
@@ -132,7 +136,7 @@ def _wrong_login(config: Config, url: Url, text: str) -> Iterator[Finding]:
     if url.password is None and url.user is not None:
         yield Finding(
             keys.CONNECTION_PASSWORD.name,
-            f"{text}. A password is asked for, and none is given (connection.password).",
+            f"{text}. The database requires a password; set connection.password.",
         )
         return
     names = [

@@ -47,8 +47,8 @@ class Privileges:
                     (schema,),
                 )
                 if not rows:
-                    absent = f"schema '{schema}'" if schema else "schema in the search path"
-                    return f"Table {table} cannot be created: there is no {absent}"
+                    absent = f"schema '{schema}'" if schema else "a schema in the search path"
+                    return f"Table {table} cannot be created: {absent} does not exist"
                 name, may = rows[0]
                 if not may:
                     return f"{capital(self._who)} may not create table {table} in schema '{name}'"
@@ -61,7 +61,7 @@ class Privileges:
             case Kind.SQLITE:
                 path = self._read_only()
                 if path is not None:
-                    return f"Table {table} cannot be created: '{path}' may not be written to"
+                    return f"Table {table} cannot be created: '{path}' is not writable"
         return None
 
     def needs(self, existing: ExistingTable) -> list[str]:

@@ -47,7 +47,7 @@ def _primitive_keys(config: Config) -> Iterator[Finding]:
     if converter in _PRIMITIVE:
         yield Finding(
             s.PK_FIELDS.name,
-            f"With pk.mode={mode} and {converter}, pk.fields has to name exactly one column, for "
+            f"With pk.mode={mode} and {converter}, pk.fields must name exactly one column, for "
             f"the whole {side}; it names {len(names)}",
         )
 
@@ -78,8 +78,8 @@ def _sink(config: Config, connection: Connection, until: float) -> Iterator[Find
         except DatabaseRefused as error:
             yield Finding(
                 user_setting(config),
-                f"Table {table} cannot be inspected: {error}. Grant {user(connection)} what it "
-                "needs, or name another table.",
+                f"Table {table} cannot be inspected: {error}. Grant {user(connection)} the "
+                "necessary privileges, or use another table.",
             )
 
 
@@ -124,7 +124,7 @@ class _SinkLook:
         if missing:
             yield Finding(
                 user_setting(self._config),
-                f"{capital(self._who)} may not write to table {table} as insert.mode="
+                f"{capital(self._who)} lacks privileges on table {table} that insert.mode="
                 f"{self._settings.write.value}"
                 f"{' and delete.enabled' if self._settings.deletes else ''} need: grant it "
                 f"{', '.join(missing)}.",
@@ -148,8 +148,8 @@ class _SinkLook:
         if missing:
             yield Finding(
                 name,
-                f"{capital(self._who)} may not keep offsets in table {table}: grant it "
-                f"{', '.join(missing)} on it.",
+                f"{capital(self._who)} may not store offsets in table {table}: grant it "
+                f"{', '.join(missing)} on the table.",
             )
 
     def _missing(self, table: TableName, name_setting: str) -> Iterator[Finding]:
@@ -158,7 +158,7 @@ class _SinkLook:
             if text is not None:
                 yield Finding(
                     s.AUTO_CREATE.name,
-                    f"{text}. Grant that, or create the table yourself.",
+                    f"{text}. Grant the privilege, or create the table.",
                 )
             return
         reading = READINGS[self._connection.kind](self._connection, keys.quotes(self._config))
@@ -167,7 +167,7 @@ class _SinkLook:
         yield Finding(
             name_setting,
             f"Table {table} is missing{hidden(self._connection)}, and auto-creation is disabled: "
-            f"create it, set auto.create, or say with {name_setting} which table it is"
+            f"create it, set auto.create, or set {name_setting} to an existing table"
             f"{near(table.name, names)}",
         )
 

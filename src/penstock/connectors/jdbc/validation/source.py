@@ -57,9 +57,7 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
     columns_of_units: list[Sequence[SqlColumn]] = []
     for unit in units:
         if time.monotonic() > until:
-            log.info(
-                "only %d of %d tables were looked at in time", len(columns_of_units), len(units)
-            )
+            log.info("Checked only %d of %d tables in time", len(columns_of_units), len(units))
             break
         try:
             columns, _ = reading.columns(shapes.source(unit, reading), unit.table)
@@ -79,10 +77,10 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
 
 def _unreadable(connection: Connection, unit: Unit, error: PenstockError) -> str:
     if unit.table is None:
-        return f"The database refuses the query: {error}"
+        return f"The database rejected the query: {error}"
     return (
         f"Table '{unit.table}' cannot be read: {error}. Grant {user(connection)} SELECT on it, or "
-        "do not choose it."
+        "exclude it."
     )
 
 
@@ -121,11 +119,11 @@ def _why_missing(reading: Reading, tables: Sequence[TableId], name: str) -> str:
         for table in reading.tables([kind], None, None):
             if name in table_names(table) and table not in tables:
                 return (
-                    f"it is there as {table} ({kind}), which table.types, schema.pattern or "
-                    "catalog.pattern leave out"
+                    f"it exists as {table} ({kind}), which table.types, schema.pattern or "
+                    "catalog.pattern exclude"
                 )
     connection = reading.connection
-    reason = f"there is no such table in {connection.url.shown}{hidden(connection)}"
+    reason = f"it does not exist in {connection.url.shown}{hidden(connection)}"
     qualified = "." in name
     return reason + near(name, [table_names(table)[1 if qualified else 2] for table in tables])
 

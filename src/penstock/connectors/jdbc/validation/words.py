@@ -18,11 +18,11 @@ def near(name: str, names: Sequence[str]) -> str:
     by_lower = {known.lower(): known for known in names}
     close = difflib.get_close_matches(name.lower(), by_lower, n=_MOST_NAMED)
     if close:
-        return f"; near it: {', '.join(by_lower[lower] for lower in close)}"
+        return f"; similar: {', '.join(by_lower[lower] for lower in close)}"
     if not names:
         return ""
     more = ", …" if len(names) > _MOST_NAMED else ""
-    return f"; there: {', '.join(names[:_MOST_NAMED])}{more}"
+    return f"; existing: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def user_setting(config: Config) -> str:

@@ -213,7 +213,7 @@ class Dialect(ABC):
                 return self.binary(value)
             case str():
                 return _text(value)
-        raise UnmappedType(f"a default of type {schema.type.name} cannot be written in SQL")
+        raise UnmappedType(f"a default of type {schema.type.name} cannot be expressed in SQL")
 
     def boolean(self, value: bool) -> str:
         """A boolean as a literal of SQL."""

@@ -244,7 +244,7 @@ def _whole(text: str) -> str:
 
 def _finite(number: float) -> float:
     if not math.isfinite(number):
-        raise ValueError(f"the database has no {number} among its numbers")
+        raise ValueError(f"the database cannot store {number}")
     return number
 
 

@@ -84,8 +84,8 @@ class MySql(Dialect):
             connection.execute("SET SESSION time_zone = %s", (zone,))
         except DatabaseRefused as error:
             raise DatabaseRefused(
-                f"The server does not know the time zone '{zone}' of db.timezone; load its time "
-                f"zone tables (mysql_tzinfo_to_sql) or give an offset such as GMT+2. {error}"
+                f"The server does not know the time zone '{zone}' (db.timezone); load its time "
+                f"zone tables (mysql_tzinfo_to_sql) or set an offset such as GMT+2. {error}"
             ) from error
 
     def encoder(self, schema: Schema, form: str | None = None) -> Encoder:
@@ -199,5 +199,5 @@ def _string(value: str) -> str:
 
 def _float(value: float) -> str:
     if not math.isfinite(value):
-        raise ValueError(f"MySQL has no {value} among its numbers")
+        raise ValueError(f"MySQL cannot store {value}")
     return repr(value)

@@ -51,7 +51,7 @@ class Tables:
                 "auto.create"
             )
         statement = self._dialect.create(table, wanted)
-        log.info("creating table %s: %s", table, statement)
+        log.info("Creating table %s: %s", table, statement)
         try:
             self._connection.execute(statement)
         except (DatabaseRefused, RowRefused) as error:
@@ -60,7 +60,7 @@ class Tables:
                 raise DatabaseRefused(f"Table {table} cannot be created: {error}") from error
         existing = self._dialect.table(self._connection, table)
         if existing is None:
-            raise TableMismatch(f"Table {table} was created, and is not found")
+            raise TableMismatch(f"Table {table} was created, but cannot be found")
         return existing
 
     def _evolved(self, table: TableName, type: str, missing: Sequence[Wanted]) -> ExistingTable:
@@ -79,11 +79,11 @@ class Tables:
         if not self._settings.auto_evolve:
             raise TableMismatch(
                 f"Table {table} is missing fields ({names}) and auto-evolution is disabled: add "
-                "them, leave them out with fields.whitelist, or set auto.evolve"
+                "them, exclude them with fields.whitelist, or set auto.evolve"
             )
         try:
             for statement in self._dialect.add(table, missing):
-                log.info("amending table %s: %s", table, statement)
+                log.info("Altering table %s: %s", table, statement)
                 self._connection.execute(statement)
         except (DatabaseRefused, RowRefused) as error:
             existing = self._dialect.table(self._connection, table)
@@ -91,5 +91,5 @@ class Tables:
                 raise DatabaseRefused(f"Table {table} cannot be altered: {error}") from error
         existing = self._dialect.table(self._connection, table)
         if existing is None:
-            raise TableMismatch(f"Table {table} was altered, and is not found")
+            raise TableMismatch(f"Table {table} was altered, but cannot be found")
         return existing

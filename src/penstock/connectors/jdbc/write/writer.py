@@ -159,11 +159,15 @@ class JdbcWriter(SinkWriter):
         """The error, with its record in the message."""
         if not isinstance(error, RowRefused):
             return error
-        reason = "the database's words are omitted" if self._settings.trims_errors else str(error)
+        reason = (
+            "the database's message is omitted (trim.sensitive.log)"
+            if self._settings.trims_errors
+            else str(error)
+        )
         topic = records.topics[row]
         table = self._settings.table_of(topic)
         return RowRefused(
-            f"Table {table} refuses the record at topic='{topic}', "
+            f"Table {table} rejected the record at topic='{topic}', "
             f"partition={records.partitions[row]}, offset={shown_offset(records, row)}: {reason}"
         )
 
@@ -208,7 +212,7 @@ class JdbcWriter(SinkWriter):
             if at in layout.segment.keys and self._settings.key_mode is not KeyMode.NONE:
                 for index, cell in enumerate(cells) if None in cells else ():
                     if cell is None:
-                        bad_cells[index] = DataError("it is null, and part of the primary key")
+                        bad_cells[index] = DataError("it is null, but part of the primary key")
             columns.append(encode(cells, bad_cells))
             for index, error in bad_cells.items():
                 cell_shown = f"{layout.shown(at)}, {shown_place(records, good[index])}"

@@ -88,7 +88,7 @@ class Access:
             try:
                 return MongoClient(self.uri.value, **client_options)  # reads the files at once
             except (ConfigurationError, InvalidURI) as error:
-                raise ConfigInvalid([f"connection.uri cannot be used: {error}"]) from error
+                raise ConfigInvalid([f"connection.uri is invalid: {error}"]) from error
             except OSError as error:
                 raise ConfigInvalid([f"connection.ssl.truststore: {error}"]) from error
 
@@ -98,7 +98,7 @@ class Access:
         uri = self.uri.value.lower()
         if not uri.startswith(SRV) and "tls=true" not in uri and "ssl=true" not in uri:
             if self.trust is not None or self.key is not None:
-                log.warning("connection.ssl.* has no effect: connection.uri does not say tls=true")
+                log.warning("connection.ssl.* has no effect: set tls=true in connection.uri")
             return options
         if self.trust is not None:
             pem = _pem(self.trust, "connection.ssl.truststore")[0]

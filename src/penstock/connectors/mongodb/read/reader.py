@@ -203,7 +203,7 @@ class MongoReader(SourceReader):
         details = error.details or {}
         text = details.get("errmsg", str(error))
         if error.code == _NO_NAMESPACE:
-            log.info("Namespace not found, it is looked for again: %s", text)
+            log.info("Namespace not found, retrying: %s", text)
             self._not_before = time.monotonic() + _RETRY_S
             return False
         if self._token is not None and _is_lost(error):
@@ -212,11 +212,11 @@ class MongoReader(SourceReader):
         if error.code == _ILLEGAL:
             raise MongoRefused(
                 f"Illegal $changeStream operation: {text}. Change streams need a replica set, and "
-                "not every stage can be in `pipeline`"
+                "support only some stages in `pipeline`"
             ) from error
         if error.code == _UNKNOWN_FIELD:
             raise MongoRefused(
-                f"Invalid operation: {text}. Perhaps this version of MongoDB does not know it"
+                f"Invalid operation: {text}. This version of MongoDB may not support it"
             ) from error
         raise error_of(error, "Cannot open the change stream") from error
 
@@ -225,14 +225,14 @@ class MongoReader(SourceReader):
         text = (error.details or {}).get("errmsg", str(error))
         if not self._converting.tolerates and error.code != _INVALIDATED:
             raise TokenLost(
-                f"The server cannot resume the change stream: {text}. Events since then may be "
-                "lost to it. To start over set mongo.errors.tolerance=all, or another "
-                "offset.partition.name (with startup.mode=copy_existing all documents are read "
-                "again), or delete the connector's offsets"
+                f"The server cannot resume the change stream: {text}. Later events may be lost. To "
+                "start over, set mongo.errors.tolerance=all or a new offset.partition.name "
+                "(startup.mode=copy_existing reads all documents again), or reset the connector's "
+                "offsets"
             ) from error
         log.warning(
-            "The server cannot resume the change stream: %s. The source continues with the newest "
-            "event; changes in between are not read (mongo.errors.tolerance)",
+            "The server cannot resume the change stream: %s. The source continues at the newest "
+            "event, skipping changes before it (mongo.errors.tolerance)",
             text,
         )
         self._token = None
@@ -279,7 +279,7 @@ class MongoReader(SourceReader):
             try:
                 stream.close()
             except PyMongoError as error:
-                log.debug("A change stream could not be closed: %s", error)
+                log.debug("Failed to close a change stream: %s", error)
 
 
 def _has_more(stream: Any) -> bool:

@@ -191,7 +191,7 @@ def _integer(schema: Schema, number: float) -> int | date | time | datetime:
     try:
         whole = int(number)
     except (ValueError, OverflowError) as error:
-        raise DataError(f"{number} is not a whole number") from error
+        raise DataError(f"{number} is not an integer") from error
     match schema.logical:
         case Logical.TIMESTAMP:
             return ms_to_timestamp(whole)
@@ -271,7 +271,7 @@ def _schema_or_any(path: str, value: Any) -> Schema | _Anything:
 def _scale(number: Decimal) -> int:
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise DataError(f"{number} is not a Decimal of Kafka Connect")
+        raise DataError(f"{number} is not a Kafka Connect Decimal")
     return -exponent
 
 

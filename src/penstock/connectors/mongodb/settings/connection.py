@@ -30,7 +30,7 @@ _API: Final = "Server Api"
 def _bad_uri(value: Secret | None) -> str | None:
     uri = "" if value is None else value.value
     if not uri.startswith((PLAIN, SRV)):
-        return f"The connection string has to begin with {PLAIN} or {SRV}"
+        return f"The connection string must begin with {PLAIN} or {SRV}"
     try:
         from pymongo.errors import ConfigurationError, InvalidURI
         from pymongo.uri_parser import parse_uri
@@ -38,7 +38,7 @@ def _bad_uri(value: Secret | None) -> str | None:
         return None  # the missing package is reported elsewhere
     if uri.startswith(SRV):
         # Parsing it would query the name server.
-        return None if urlsplit(uri).hostname else "It names no host"
+        return None if urlsplit(uri).hostname else "The host is missing"
     try:
         with warnings.catch_warnings(action="ignore"):  # options of other drivers
             parse_uri(uri, warn=True)
@@ -59,7 +59,7 @@ def uri_key(default: str) -> Key[Secret]:
         importance=HIGH,
         check=URI_CHECK,
         doc="Connection string of the deployment, mongodb:// or mongodb+srv://, with user, "
-        "password and the options of MongoDB's drivers.",
+        "password and driver options.",
         group=_CONNECTION,
         order=3,
     )
@@ -70,8 +70,8 @@ TRUST_STORE: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="File with the certificates that are trusted, on every machine that runs tasks: PKCS #12 "
-    "or PEM. The URI has to say `tls=true`.",
+    doc="File with the trusted certificates, on every machine that runs tasks: PKCS #12 or PEM. "
+    "Needs `tls=true` in the URI.",
     group=_TLS,
     order=1,
 )
@@ -108,7 +108,7 @@ SERVER_API: Final = Key(
     default="",
     importance=MEDIUM,
     check=one_of("", "1"),
-    doc="Version of the Stable API that is declared to the server. Empty: none.",
+    doc="Version of the Stable API to request from the server. Empty: none.",
     group=_API,
     order=1,
 )
@@ -117,7 +117,7 @@ SERVER_API_DEPRECATION_ERRORS: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the server refuses what that version deprecates.",
+    doc="Whether the server refuses requests that are deprecated in that version.",
     group=_API,
     order=2,
 )
@@ -126,7 +126,7 @@ SERVER_API_STRICT: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the server refuses what that version does not have.",
+    doc="Whether the server refuses requests that are not part of that version.",
     group=_API,
     order=3,
 )
@@ -136,9 +136,7 @@ def jvm_only(name: str, subject: str, instead: str, group: str | None = None) ->
     """A setting that names a class of the JVM, which cannot run here: refused if it is set."""
 
     def problem(value: str | None) -> str | None:
-        return (
-            f"{subject} is a class of the JVM and does not run here; {instead}" if value else None
-        )
+        return f"{subject} is a JVM class, which is not supported; {instead}" if value else None
 
     return Key(
         name,
@@ -146,7 +144,7 @@ def jvm_only(name: str, subject: str, instead: str, group: str | None = None) ->
         default="",
         importance=LOW,
         check=checking("empty", problem),
-        doc=f"{subject}: refused, because classes of the JVM do not run here; {instead}.",
+        doc=f"{subject}: not supported, because it is a JVM class; {instead}.",
         group=group,
     )
 
@@ -169,7 +167,7 @@ def false_only(name: str, feature: str) -> Key[bool]:
 
 
 CUSTOM_AUTH: Final = false_only(
-    "mongo.custom.auth.mechanism.enable", "Authentication by a class of the JVM"
+    "mongo.custom.auth.mechanism.enable", "Authentication by a JVM class"
 )
 
 ACCESS: Final[tuple[Key[object], ...]] = (

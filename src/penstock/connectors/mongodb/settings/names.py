@@ -141,4 +141,4 @@ def _unknown(kind: type[Enum], name: str, empty: bool) -> str | None:
     if name in _by_name(kind) or (empty and not name):
         return None
     names = ", ".join(member.value for member in kind)
-    return f"Classes of others than the connector's own do not run here; it has {names}"
+    return f"Classes other than the connector's are not supported; use {names}"

@@ -43,7 +43,7 @@ OVERRIDE_PREFIX: Final = "topic.override."
 def _set_directly(value: str | None) -> str | None:
     if not value:
         return None
-    return "It stands for topic.override.⟨topic⟩.⟨setting⟩ and cannot be set itself"
+    return "This is a placeholder for topic.override.⟨topic⟩.⟨setting⟩ and cannot be set"
 
 
 TOPIC_OVERRIDE: Final = Key(
@@ -52,8 +52,8 @@ TOPIC_OVERRIDE: Final = Key(
     default="",
     importance=LOW,
     check=checking("empty", _set_directly),
-    doc="`topic.override.⟨topic⟩.⟨setting⟩` is a setting for one topic: all but `connection.uri`, "
-    "`topics` and those of TLS can be given so.",
+    doc="`topic.override.⟨topic⟩.⟨setting⟩` sets a setting for one topic: any except "
+    "`connection.uri`, `topics` and TLS settings.",
     group="Overrides",
     order=1,
 )
@@ -72,7 +72,7 @@ DATABASE: Final = Key(
     STRING,
     default=REQUIRED,
     importance=HIGH,
-    doc="The database that is written to.",
+    doc="The database to write to.",
     group=_NAMESPACE,
     order=1,
 )
@@ -81,7 +81,7 @@ COLLECTION: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The collection that is written to. Empty: the one that is called as the topic.",
+    doc="The collection to write to. Empty: the topic name.",
     group=_NAMESPACE,
     order=2,
 )
@@ -91,9 +91,9 @@ NAMESPACE_MAPPER: Final = Key(
     default=names.NamespaceMapper.DEFAULT.value,
     importance=HIGH,
     check=names.known(names.NamespaceMapper),
-    doc="What determines database and collection of a record: `DefaultNamespaceMapper` (`database` "
-    "and `collection`) or `FieldPathNamespaceMapper` (fields of the record; where one is missing, "
-    "the default).",
+    doc="How to choose a record's database and collection: `DefaultNamespaceMapper` (`database` "
+    "and `collection`) or `FieldPathNamespaceMapper` (fields of the record; the default if a field "
+    "is missing).",
     group=_MAPPING,
     order=1,
 )
@@ -105,7 +105,7 @@ def _path(name: str, part: str, target: str, order: int) -> Key[str]:
         STRING,
         default="",
         importance=HIGH,
-        doc=f"Path of the {part}'s field with the name of the {target}, for "
+        doc=f"Path of the {part} field with the name of the {target}, for "
         "`FieldPathNamespaceMapper`.",
         group=_MAPPING,
         order=order,
@@ -123,7 +123,7 @@ MAPPER_ERROR: Final = Key(
     BOOLEAN,
     default=False,
     importance=HIGH,
-    doc="Whether a record is refused when the field is missing or no text.",
+    doc="Whether to refuse a record if the field is missing or not a string.",
     group=_MAPPING,
     order=6,
 )
@@ -132,8 +132,8 @@ DELETE_ON_NULL: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether a record without a value deletes the document with its key. Otherwise such a "
-    "record is refused.",
+    doc="Whether a record without a value deletes the document with its key. If not, such a record "
+    "is refused.",
     group=_WRITES,
     order=1,
 )
@@ -143,8 +143,8 @@ WRITE_STRATEGY: Final = Key(
     default=names.WriteStrategy.DEFAULT.value,
     importance=LOW,
     check=names.known(names.WriteStrategy),
-    doc="How documents are written: replaced or inserted by `_id` (the default; a time series is "
-    "inserted), by a business key, updated, with timestamps, deleted.",
+    doc="How to write documents: replace or insert by `_id` (the default; time series are "
+    "inserted), by a business key, update, with timestamps, or delete.",
     group=_WRITES,
     order=2,
 )
@@ -164,7 +164,7 @@ MAX_BATCH: Final = Key(
     default=0,
     importance=MEDIUM,
     check=at_least(0),
-    doc="At most so many records in one bulk write; 0: those that have arrived.",
+    doc="Maximum number of records per bulk write; 0: no limit.",
     group=_WRITES,
     order=4,
 )
@@ -173,8 +173,8 @@ ORDERED: Final = Key(
     BOOLEAN,
     default=True,
     importance=MEDIUM,
-    doc="Whether the server does the writes of a bulk one after the other. If not, of several "
-    "writes of one document the last one still counts.",
+    doc="Whether the server performs the writes of a bulk in order. If not, the last of several "
+    "writes to one document still wins.",
     group=_WRITES,
     order=5,
 )
@@ -204,8 +204,8 @@ PROCESSORS: Final[Key[tuple[str, ...]]] = Key(
     default=(names.Processor.DOCUMENT_ID_ADDER.value,),
     importance=LOW,
     check=names.all_known(names.Processor),
-    doc="The steps that change documents before they are written, in order. `DocumentIdAdder` is "
-    "the first one unless it is listed.",
+    doc="The steps that change documents before they are written, in order. `DocumentIdAdder` "
+    "comes first unless it is listed.",
     group=_PROCESSING,
     order=1,
 )
@@ -222,8 +222,7 @@ def _projection_type(
         default="" if empty else "none",
         importance=LOW,
         check=one_of(*(("",) if empty else ()), *_PROJECTIONS, ignore_case=True),
-        doc=f"Whether the fields listed are those of the {part} that stay (AllowList) or those "
-        "that go (BlockList).",
+        doc=f"Whether to keep (AllowList) or remove (BlockList) the listed fields of the {part}.",
         group=group,
         order=order,
         recommender=Choices(_PROJECTIONS),
@@ -236,8 +235,8 @@ def _projection_list(name: str, part: str, group: str, order: int) -> Key[str]:
         STRING,
         default="",
         importance=LOW,
-        doc=f"Fields of the {part}, with dots for nested ones; `*` stands for one name, `**` for "
-        "any below.",
+        doc=f"Fields of the {part}, with dots for nested ones; `*` matches one name, `**` any "
+        "number of nested names.",
         group=group,
         order=order,
     )
@@ -308,8 +307,8 @@ ID_STRATEGY: Final = Key(
     default=names.IdStrategy.BSON_OID.value,
     importance=HIGH,
     check=names.known(names.IdStrategy),
-    doc="Where `_id` comes from: a new ObjectId or UUID, the key or value or some of their fields, "
-    "topic, partition and offset.",
+    doc="How to generate `_id`: a new ObjectId or UUID, the key or value or some of their fields, "
+    "or topic, partition and offset.",
     group=_IDS,
     order=1,
 )
@@ -318,7 +317,7 @@ ID_OVERWRITE: Final = Key(
     BOOLEAN,
     default=False,
     importance=HIGH,
-    doc="Whether `_id` is set also where a document has one.",
+    doc="Whether to set `_id` even if the document has one.",
     group=_IDS,
     order=2,
 )
@@ -328,7 +327,7 @@ UUID_FORMAT: Final = Key(
     default="string",
     importance=HIGH,
     check=one_of("string", "binary", ignore_case=True),
-    doc="Whether `UuidStrategy` makes texts or BSON's binary UUIDs.",
+    doc="Whether `UuidStrategy` generates strings or binary BSON UUIDs.",
     group=_IDS,
     order=3,
 )
@@ -350,10 +349,8 @@ TOLERANCE: Final = Key(
     default="none",
     importance=MEDIUM,
     check=one_of("none", "data", "all", ignore_case=True),
-    doc="In place of `errors.tolerance`, for records that cannot be converted or written: `none` "
-    "fails the task, `all` and `data` skip the record. A server that is unreachable is "
-    "waited for in any "
-    "case.",
+    doc="Overrides `errors.tolerance` for records that cannot be converted or written: `none` "
+    "fails the task, `all` and `data` skip the record. An unreachable server is always waited for.",
     group=_ERRORS,
     order=1,
 )
@@ -362,7 +359,7 @@ LOG_ERRORS: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="In place of `errors.log.enable`: whether records that are skipped are logged.",
+    doc="Overrides `errors.log.enable`: whether to log skipped records.",
     group=_ERRORS,
     order=2,
 )
@@ -372,8 +369,8 @@ CDC_HANDLER: Final = Key(
     default="",
     importance=LOW,
     check=names.known(names.CdcHandler, empty=True),
-    doc="What turns change events (Debezium's, Qlik's, MongoDB's own) into writes; the settings of "
-    "ids, processors and strategies have no effect then.",
+    doc="How to convert change events (of Debezium, Qlik or MongoDB) to writes. The settings of "
+    "ids, processors and strategies are then ignored.",
     group=_CDC,
     order=1,
 )
@@ -382,7 +379,7 @@ CDC_REMOVE_NULLS: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether fields that are null are omitted from what a handler writes.",
+    doc="Whether to omit null fields from the handler's writes.",
     group=_CDC,
     order=2,
 )
@@ -391,7 +388,7 @@ TIME_FIELD: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The field with the time, if the collection is a time series; it is created if it does not "
+    doc="The field with the time of a time series collection, which is created if it does not "
     "exist.",
     group=_SERIES,
     order=1,
@@ -401,7 +398,7 @@ META_FIELD: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The field that labels a series.",
+    doc="The field that identifies a series.",
     group=_SERIES,
     order=2,
 )
@@ -421,7 +418,7 @@ GRANULARITY: Final = Key(
     default="",
     importance=LOW,
     check=one_of("", "seconds", "minutes", "hours", ignore_case=True),
-    doc="How far apart the measurements of a series are.",
+    doc="The interval between the measurements of a series.",
     group=_SERIES,
     order=4,
 )
@@ -430,7 +427,7 @@ TIME_CONVERT: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether numbers (milliseconds) and texts in that field become dates.",
+    doc="Whether to convert numbers (milliseconds) and strings in that field to dates.",
     group=_SERIES,
     order=5,
 )
@@ -443,7 +440,7 @@ ISO_PATTERN: Final = (
 def _bad_pattern(value: str | None) -> str | None:
     if value == ISO_PATTERN:
         return None
-    return "Only the default pattern is supported, which reads ISO 8601"
+    return "Only the default pattern is supported, which parses ISO 8601"
 
 
 TIME_FORMAT: Final = Key(
@@ -452,7 +449,7 @@ TIME_FORMAT: Final = Key(
     default=ISO_PATTERN,
     importance=LOW,
     check=checking("the default", _bad_pattern),
-    doc="How such texts are written; ISO 8601, other patterns are refused.",
+    doc="The pattern of such strings; only ISO 8601 is supported.",
     group=_SERIES,
     order=6,
 )
@@ -461,7 +458,7 @@ TIME_LOCALE: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="Accepted for compatibility: the default pattern has no words.",
+    doc="Ignored: the default pattern has no words.",
     group=_SERIES,
     order=7,
 )
@@ -498,7 +495,7 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         if not any(text(key) for pair in _MAPPER_FIELDS for key in pair):
             yield (
                 NAMESPACE_MAPPER.name,
-                f"{NAMESPACE_MAPPER.name} needs the path of a field: set one of "
+                f"{NAMESPACE_MAPPER.name} needs a field path: set one of "
                 + ", ".join(key.name for pair in _MAPPER_FIELDS for key in pair),
             )
         for one, other in _MAPPER_FIELDS:
@@ -518,8 +515,8 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         if deletes is names.WriteStrategy.DELETE_ONE and ids not in _DELETABLE:
             yield (
                 DELETE_ON_NULL.name,
-                f"{DELETE_ON_NULL.name} needs to find documents by their key: set "
-                f"{ID_STRATEGY.name} to one of {', '.join(choice.value for choice in _DELETABLE)}",
+                f"{DELETE_ON_NULL.name} needs keys as document ids: set {ID_STRATEGY.name} to one "
+                f"of {', '.join(choice.value for choice in _DELETABLE)}",
             )
         tombstones = names.WriteStrategy.DELETE_ONE_TOMBSTONE_BUSINESS_KEY
         if deletes is tombstones and ids is not names.IdStrategy.PARTIAL_KEY:

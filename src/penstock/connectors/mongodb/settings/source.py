@@ -173,27 +173,29 @@ def _word(*words: str) -> Any:
 
 
 DATABASE: Final = _string(
-    "database", "The database whose changes are read. Empty: all.", "Connection", 4
+    "database", "The database whose changes are read. Empty: all databases.", "Connection", 4
 )
 COLLECTION: Final = _string(
-    "collection", "The collection whose changes are read. Empty: all of them.", "Connection", 5
+    "collection", "The collection whose changes are read. Empty: all collections.", "Connection", 5
 )
 PIPELINE: Final = _string(
     "pipeline",
-    'Stages that change events pass, as a JSON array: `[{"$match": {"operationType": "insert"}}]`.',
+    'Pipeline stages for change events, as a JSON array: `[{"$match": {"operationType": '
+    '"insert"}}]`.',
     _STREAM,
     1,
     default="[]",
     check=_DOCUMENTS,
 )
 BATCH_SIZE: Final = _count(
-    "batch.size", "Events in a batch of the server's cursor; 0: the server decides.", _STREAM, 2,
+    "batch.size",
+    "Number of events in a batch of the server's cursor; 0: the server decides.", _STREAM, 2,
     0, 0,
 )  # fmt: skip
 FULL_DOCUMENT: Final = _string(
     "change.stream.full.document",
-    "Whether events of updates have the whole document: looked up (`updateLookup`), or as the "
-    "server keeps it (`whenAvailable`, `required`).",
+    "Whether update events contain the whole document: looked up (`updateLookup`), or as stored by "
+    "the server (`whenAvailable`, `required`).",
     _STREAM,
     3,
     importance=HIGH,
@@ -202,7 +204,7 @@ FULL_DOCUMENT: Final = _string(
 )
 FULL_DOCUMENT_BEFORE: Final = _string(
     "change.stream.full.document.before.change",
-    "Whether events have the document as it was before.",
+    "Whether events contain the document before the change.",
     _STREAM,
     4,
     importance=HIGH,
@@ -211,26 +213,27 @@ FULL_DOCUMENT_BEFORE: Final = _string(
 )
 FULL_DOCUMENT_ONLY: Final = _flag(
     "publish.full.document.only",
-    "Whether records are the documents alone, not the events; updates are looked up then.",
+    "Whether records contain only the document instead of the event. Updated documents are then "
+    "looked up.",
     _STREAM,
     5,
 )
 TOMBSTONES: Final = _flag(
     "publish.full.document.only.tombstone.on.delete",
-    "Whether deletes become records without a value then; else they are skipped.",
+    "Whether deletes then become records without a value; otherwise they are skipped.",
     _STREAM,
     6,
 )
 KEY_AS_KEY: Final = _flag(
     "change.stream.document.key.as.key",
-    "Whether a record's key is the document's; else it is the resume token.",
+    "Whether a record's key is the document key; otherwise it is the resume token.",
     _STREAM,
     7,
     default=True,
 )
 EXPANDED_EVENTS: Final = _flag(
     "change.stream.show.expanded.events",
-    "Whether there are events of more changes to collections, such as of indexes (MongoDB 6.0).",
+    "Whether to include events of other changes to collections, such as of indexes (MongoDB 6.0).",
     _STREAM,
     8,
 )
@@ -238,7 +241,7 @@ COLLATION: Final = _string(
     "collation", "The collation of the pipeline, as a JSON document.", _STREAM, 9, check=_COLLATION
 )
 POLL_MAX: Final = _count(
-    "poll.max.batch.size", "At most so many events in a poll.", _STREAM, 10, 1000, 1
+    "poll.max.batch.size", "Maximum number of events per poll.", _STREAM, 10, 1000, 1
 )
 POLL_AWAIT: Final = Key(
     "poll.await.time.ms",
@@ -246,13 +249,13 @@ POLL_AWAIT: Final = Key(
     default=5000,
     importance=LOW,
     check=at_least(1),
-    doc="How long the server waits for an event before it answers without one, in milliseconds.",
+    doc="How long the server waits for an event before it returns an empty batch, in milliseconds.",
     group=_STREAM,
     order=11,
 )
 TOPIC_MAPPER: Final = _string(
     "topic.mapper",
-    "What determines the topic of an event: `DefaultTopicMapper`, by the namespace.",
+    "How to choose the topic of an event: `DefaultTopicMapper`, by namespace.",
     _TOPIC,
     1,
     default=names.TopicMapper.DEFAULT.value,
@@ -260,19 +263,19 @@ TOPIC_MAPPER: Final = _string(
     check=names.known(names.TopicMapper),
 )
 TOPIC_SEPARATOR: Final = _string(
-    "topic.separator", "Between the parts of a topic's name.", _TOPIC, 2, default=".",
+    "topic.separator", "Separator between the parts of a topic name.", _TOPIC, 2, default=".",
     importance=LOW,
 )  # fmt: skip
 TOPIC_PREFIX: Final = _string(
-    "topic.prefix", "The first part of topics' names.", _TOPIC, 3, importance=LOW
+    "topic.prefix", "The first part of topic names.", _TOPIC, 3, importance=LOW
 )
 TOPIC_SUFFIX: Final = _string(
-    "topic.suffix", "The last part of topics' names.", _TOPIC, 4, importance=LOW
+    "topic.suffix", "The last part of topic names.", _TOPIC, 4, importance=LOW
 )
 TOPIC_MAP: Final = _string(
     "topic.namespace.map",
-    'Topics of namespaces, as a JSON document: `{"shop.orders": "orders", "shop": "s", '
-    '"/re.*": "x-{db}{sep_coll}", "*": "other"}`.',
+    'Topics by namespace, as a JSON document: `{"shop.orders": "orders", "shop": "s", "/re.*": '
+    '"x-{db}{sep_coll}", "*": "other"}`.',
     _TOPIC,
     5,
     importance=HIGH,
@@ -280,30 +283,33 @@ TOPIC_MAP: Final = _string(
 )
 _FORMATS: Final = ("json", "bson", "schema")
 KEY_FORMAT: Final = _string(
-    "output.format.key", "Keys as JSON texts, BSON or structs.", _SCHEMA, 1, default="json",
+    "output.format.key",
+    "The format of keys: JSON strings, BSON or structs.", _SCHEMA, 1, default="json",
     importance=HIGH, check=_word(*_FORMATS), choices=_FORMATS,
 )  # fmt: skip
 VALUE_FORMAT: Final = _string(
-    "output.format.value", "Values as JSON texts, BSON or structs.", _SCHEMA, 2, default="json",
+    "output.format.value",
+    "The format of values: JSON strings, BSON or structs.", _SCHEMA, 2, default="json",
     importance=HIGH, check=_word(*_FORMATS), choices=_FORMATS,
 )  # fmt: skip
 INFER: Final = _flag(
     "output.schema.infer.value",
-    "Whether structs have the schema of their document, rather than `output.schema.value`.",
+    "Whether to infer the schema of structs from their document, instead of using "
+    "`output.schema.value`.",
     _SCHEMA,
     3,
 )
 KEY_SCHEMA: Final = _string(
-    "output.schema.key", "The Avro schema of keys that are structs.", _SCHEMA, 4,
+    "output.schema.key", "The Avro schema of struct keys.", _SCHEMA, 4,
     default=DEFAULT_KEY_SCHEMA, importance=HIGH, check=_AVRO,
 )  # fmt: skip
 VALUE_SCHEMA: Final = _string(
-    "output.schema.value", "The Avro schema of values that are structs.", _SCHEMA, 5,
+    "output.schema.value", "The Avro schema of struct values.", _SCHEMA, 5,
     default=DEFAULT_VALUE_SCHEMA, importance=HIGH, check=_AVRO,
 )  # fmt: skip
 JSON_FORMATTER: Final = _string(
     "output.json.formatter",
-    "How JSON has types of BSON: `DefaultJson`, `ExtendedJson` or `SimplifiedJson`.",
+    "How BSON types are written in JSON: `DefaultJson`, `ExtendedJson` or `SimplifiedJson`.",
     _SCHEMA,
     6,
     default=names.JsonFormatter.DEFAULT.value,
@@ -316,7 +322,7 @@ _MODES: Final = (LATEST, TIMESTAMP, COPY_EXISTING)
 STARTUP_MODE: Final = _string(
     "startup.mode",
     "Where a connector without an offset begins: at the newest event, at a time, or with all "
-    "documents that exist.",
+    "existing documents.",
     _STARTUP,
     1,
     check=_word("", *_MODES),
@@ -331,12 +337,12 @@ START_AT: Final = _string(
 )
 _COPY: Final = (
     ("max.threads", INT, None, at_least(1),
-     "Accepted for compatibility: collections are read in parallel on the shared slots."),
-    ("queue.size", INT, 16000, at_least(1), "Accepted for compatibility: there is no queue."),
-    ("pipeline", STRING, "", _DOCUMENTS, "Stages that the documents pass before they are copied."),
+     "Ignored: collections are read in parallel on the shared slots."),
+    ("queue.size", INT, 16000, at_least(1), "Ignored: there is no queue."),
+    ("pipeline", STRING, "", _DOCUMENTS, "Pipeline stages for documents before they are copied."),
     ("namespace.regex", STRING, "", _PATTERN,
-     "Which of the collections are copied: those whose `database.collection` it finds."),
-    ("allow.disk.use", BOOLEAN, True, None, "Whether the server may write to disk for that."),
+     "The collections to copy: a regular expression searched in `database.collection`."),
+    ("allow.disk.use", BOOLEAN, True, None, "Whether the server may use the disk for copying."),
 )  # fmt: skip
 _NEW: Final = "startup.mode.copy.existing."
 _OLD: Final = "copy.existing."
@@ -361,13 +367,11 @@ def _copy_keys(prefix: str, first: int) -> tuple[Key[Any], ...]:
 
 _COPY_KEYS: Final = _copy_keys(_NEW, 3)
 _OLD_COPY_KEYS: Final = _copy_keys(_OLD, 9)
-OLD_COPY: Final = _flag(
-    "copy.existing", "Old way to say `startup.mode=copy_existing`.", _STARTUP, 8
-)
+OLD_COPY: Final = _flag("copy.existing", "Old name of `startup.mode=copy_existing`.", _STARTUP, 8)
 TOLERANCE: Final = _string(
     "mongo.errors.tolerance",
-    "In place of `errors.tolerance`: whether events that cannot be converted are skipped, and a "
-    "resume token that the server has forgotten is: the source continues with the newest event.",
+    "Overrides `errors.tolerance`: whether to skip events that cannot be converted, and to "
+    "continue at the newest event if the server can no longer resume at the resume token.",
     _ERRORS,
     1,
     default="none",
@@ -375,14 +379,14 @@ TOLERANCE: Final = _string(
 )
 LOG_ERRORS: Final = _flag(
     "mongo.errors.log.enable",
-    "In place of `errors.log.enable`: whether events that are skipped are logged.",
+    "Overrides `errors.log.enable`: whether to log skipped events.",
     _ERRORS,
     2,
 )
 DEAD_LETTERS: Final = _string(
     "mongo.errors.deadletterqueue.topic.name",
-    "In place of `errors.deadletterqueue.topic.name`: the topic of events that cannot be "
-    "converted, as Extended JSON; none: they are dropped.",
+    "Overrides `errors.deadletterqueue.topic.name`: the topic for events that cannot be converted, "
+    "as Extended JSON. Without it they are dropped.",
     _ERRORS,
     3,
 )
@@ -392,18 +396,18 @@ HEARTBEAT_MS: Final = Key(
     default=0,
     importance=MEDIUM,
     check=at_least(0),
-    doc="After how many milliseconds without events the resume token is stored all the same, with "
-    "a record of its own; 0: never.",
+    doc="After how many milliseconds without events to store the resume token anyway, with a "
+    "heartbeat record; 0: never.",
     group=_ERRORS,
     order=4,
 )
 HEARTBEAT_TOPIC: Final = _string(
-    "heartbeat.topic.name", "The topic of these records.", _ERRORS, 5,
+    "heartbeat.topic.name", "The topic of heartbeat records.", _ERRORS, 5,
     default="__mongodb_heartbeats", check=non_empty(),
 )  # fmt: skip
 PARTITION_NAME: Final = _string(
     "offset.partition.name",
-    "Name under which offsets are stored. Another name starts over, as `startup.mode` says.",
+    "Name under which offsets are stored. A new name starts over, as `startup.mode` specifies.",
     _PARTITION,
     1,
 )

@@ -217,7 +217,7 @@ class _Reader:
 
     def _expected(self, expected: str) -> TextInvalid:
         rest = self._text[self._at : self._at + 20]
-        return TextInvalid(f"{expected} is expected at character {self._at}, not {rest!r}")
+        return TextInvalid(f"{expected} expected at character {self._at}, not {rest!r}")
 
 
 def _number(text: str) -> int | float:

@@ -20,7 +20,7 @@ def unreachable(client: Any) -> Finding | None:
     try:
         client.admin.command("ping")
     except OperationFailure as error:
-        return _finding(f"The server refuses the user: {shown(error)}")
+        return _finding(f"The server refused the user: {shown(error)}")
     except PyMongoError as error:
         return _finding(f"Unable to connect to the server: {shown(error)}")
     return None

@@ -49,6 +49,6 @@ def _server_findings(config: Config, client: Any) -> Iterator[Finding]:
         yield Finding(
             name,
             f"Invalid value [hidden] for configuration {name}: change streams need a replica set "
-            "or a sharded cluster, and the server is neither",
+            "or a sharded cluster; the server is standalone",
         )
     yield Finding(k.DATABASE.name, recommended=names)

@@ -134,7 +134,7 @@ def _long(value: int) -> Int64:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise DataError(f"names of members are strings, not {name!r}")
+        raise DataError(f"field names must be strings, not {name!r}")
     return name
 
 
@@ -159,9 +159,9 @@ def _of_text(value: str) -> Document:
     try:
         document = parse(value)
     except TextInvalid as error:
-        raise DataError(f"the text is not JSON: {error}") from error
+        raise DataError(f"the string is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise DataError("the text is JSON, but no document")
+        raise DataError("the string is JSON, but not a document")
     return document
 
 
@@ -169,7 +169,7 @@ def _of_bytes(value: bytes) -> Document:
     try:
         return bson.decode(value, OPTIONS)
     except (BSONError, ValueError) as error:
-        raise DataError(f"the bytes are no BSON: {error}") from error
+        raise DataError(f"the bytes are not BSON: {error}") from error
 
 
 def _struct(schema: Schema) -> Convert:
@@ -235,7 +235,7 @@ def _map(schema: Schema) -> Convert:
 
     def convert(value: Any) -> Document:
         if not texts or not isinstance(value, Mapping):
-            raise DataError("names of members are strings: a map with other keys is not a document")
+            raise DataError("field names must be strings: a map with other keys is not a document")
         return {
             _name(name): default if member is None else member if inner is None else inner(member)
             for name, member in value.items()
@@ -249,7 +249,7 @@ def _decimal(value: Decimal) -> Decimal128:
         return Decimal128(value)
     except (ArithmeticError, ValueError, TypeError) as error:
         raise DataError(
-            f"{value} has more than the 34 digits of a Decimal128, or a larger exponent"
+            f"{value} does not fit a Decimal128: more than 34 digits, or too large an exponent"
         ) from error
 
 

@@ -108,8 +108,8 @@ def _provided(document: Mapping[str, Any] | None) -> Any:
     provided = None if document is None else document.get(ID)
     if provided is None:
         if document is not None and ID in document:
-            raise DataError("_id is null, and document.id.strategy takes it from there")
-        raise DataError("there is no _id, and document.id.strategy takes it from there")
+            raise DataError("_id is null, but document.id.strategy needs it")
+        raise DataError("_id is missing, but document.id.strategy needs it")
     return provided
 
 

@@ -43,8 +43,7 @@ def writes_of(config: Config, now_ms: Now) -> MakeWrite:
             raise DataError("Invalid Sink Record neither key doc nor value doc were present")
         if without_value is None:
             raise DataError(
-                f"the record has no value, and {k.DELETE_ON_NULL.name} is false: there is nothing "
-                "to write"
+                f"the record has no value: set {k.DELETE_ON_NULL.name}=true to delete the document"
             )
         return without_value(entry)
 

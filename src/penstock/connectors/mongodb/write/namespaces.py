@@ -51,9 +51,9 @@ def checked(namespace: Namespace) -> Namespace:
     """The namespace; raises DataError for names that MongoDB does not allow."""
     database, collection = namespace
     if not database or _FORBIDDEN & set(database):
-        raise DataError(f"'{database}' cannot be the name of a database")
+        raise DataError(f"'{database}' is not a valid database name")
     if not collection or "\0" in collection or "$" in collection or ".." in f".{collection}.":
-        raise DataError(f"'{collection}' cannot be the name of a collection")
+        raise DataError(f"'{collection}' is not a valid collection name")
     return namespace
 
 

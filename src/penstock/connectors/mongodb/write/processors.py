@@ -134,7 +134,7 @@ def _convert_time(field: str, entry: Entry) -> None:
         try:
             entry.value[field] = moment_of(value)
         except ValueError as error:
-            log.info("'%s' stays as it is, because it is not a date: %s", field, error)
+            log.info("'%s' is left unchanged, because it is not a date: %s", field, error)
 
 
 def moment_of(text: str) -> datetime:

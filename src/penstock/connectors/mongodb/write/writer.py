@@ -263,7 +263,7 @@ class MongoWriter(SinkWriter):
             if not self._plan(records.topics[row]).tolerates:
                 self._held = None
                 raise MongoRefused(
-                    f"{_place(records, row)} is refused, and mongo.errors.tolerance=none: {error}"
+                    f"{_place(records, row)} was refused, and mongo.errors.tolerance=none: {error}"
                 ) from error
 
     def _report(self, records: Records, refused: Failed, failed: Failed) -> None:
@@ -273,7 +273,7 @@ class MongoWriter(SinkWriter):
         for row in sorted(refused):
             plan = self._plan(records.topics[row])
             if plan.tolerates and plan.logs:
-                log.error("%s is refused: %s", _place(records, row), refused[row])
+                log.error("%s was refused: %s", _place(records, row), refused[row])
             if not plan.tolerates or plan.reports or self._context.tolerates_errors:
                 failed[row] = refused[row]
             else:
@@ -330,7 +330,7 @@ def _problem(write: Write, largest: int) -> str | None:
     except _UNENCODABLE as error:
         return f"the document cannot be written: {error}"
     if size > largest:
-        return f"the document has {size:,} bytes; the server takes {largest:,} at most"
+        return f"the document has {size:,} bytes; the server accepts at most {largest:,}"
     return None
 
 
@@ -345,7 +345,7 @@ def _refusal(error: dict[str, Any]) -> WriteRefused:
 def _first_message(details: dict[str, Any]) -> str:
     for error in (*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())):
         return str(error.get("errmsg"))
-    return "it gives no reason"
+    return "no reason given"
 
 
 def _same(stored: dict[str, Any], document: dict[str, Any]) -> bool:

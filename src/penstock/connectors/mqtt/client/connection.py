@@ -140,7 +140,7 @@ class _Client(paho.Client):
         return raw
 
     def _ssl_wrap_socket(self, tcp_sock: socket.socket) -> ssl.SSLSocket:
-        assert self._ssl_context is not None, "there is one where a server is secure"
+        assert self._ssl_context is not None, "set for secure servers"
         wrapped = self._ssl_context.wrap_socket(
             tcp_sock, server_hostname=self._host, do_handshake_on_connect=False
         )
@@ -252,7 +252,7 @@ class Connection:
             )
             if not self._await(lambda: self._connack is not None):
                 if self.is_open:
-                    raise Unreachable(f"The broker {server} has not answered in time.")
+                    raise Unreachable(f"The broker {server} did not respond in time.")
                 raise self._connect_error(server)
             self._accept_connack(server)
         except ssl.SSLCertVerificationError as error:
@@ -264,7 +264,7 @@ class Connection:
         except ssl.SSLError as error:
             self.abort()
             raise Refused(
-                f"TLS with the broker {server} fails: {error.reason or error}. Check "
+                f"TLS with the broker {server} failed: {error.reason or error}. Check "
                 f"{options.names.servers} and {options.names.trust}."
             ) from error
         except OSError as error:
@@ -290,7 +290,7 @@ class Connection:
             return self._client.tls_error
         if self._goodbye is not None and self._goodbye.is_failure:
             return refusal(server, self._goodbye.value, str(self._goodbye), self._options.names)
-        return Unreachable(f"The broker {server} closes the connection.")
+        return Unreachable(f"The broker {server} closed the connection.")
 
     def _connect_properties(self) -> PahoProperties | None:
         options = self._options
@@ -307,11 +307,11 @@ class Connection:
         goodbye = self._goodbye
         if goodbye is not None and goodbye.value == TAKEN_OVER:
             return TakenOver(
-                f"Another client has connected to {self.server} with the client id of this task. "
-                f"Give each of them another {self._options.names.client_id}."
+                f"Another client connected to {self.server} with the client id of this task. Give "
+                f"each client a unique {self._options.names.client_id}."
             )
         detail = f": {goodbye}" if goodbye is not None and goodbye.is_failure else ""
-        return Unreachable(f"The connection to the broker {self.server} is lost{detail}.")
+        return Unreachable(f"The connection to the broker {self.server} was lost{detail}.")
 
     def subscribe(self, filters: Iterable[str], qos: int) -> None:
         """Subscribes, and waits for the SUBACK. Raises Refused with the refused filters, or
@@ -336,13 +336,13 @@ class Connection:
         if refused:
             self.abort()
             raise Refused(
-                f"The broker {self.server} refuses to subscribe to {', '.join(refused)}: check "
-                f"{self._options.names.filters}, and what the user may read."
+                f"The broker {self.server} refused to subscribe to {', '.join(refused)}: check "
+                f"{self._options.names.filters} and the user's permissions."
             )
 
     def _reasons(self, mid: int | None) -> Sequence[Any]:
         assert self._suback is not None, "waited for"
-        assert self._suback[0] == mid, "one is asked for at a time"
+        assert self._suback[0] == mid, "one request at a time"
         return self._suback[1]
 
     def _await(self, arrived: Callable[[], bool]) -> bool:

@@ -37,7 +37,7 @@ class TakenOver(PenstockError):
 
 def refusal(server: Server, reason: int, text: str, names: Names) -> PenstockError:
     """The error for the reason code of a CONNACK."""
-    message = f"The broker {server} refuses the connection: {text}."
+    message = f"The broker {server} refused the connection: {text}."
     if reason in _UNAVAILABLE:
         return Unreachable(message)
     if reason in _NOT_AUTHORIZED:

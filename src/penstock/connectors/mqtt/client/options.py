@@ -35,15 +35,14 @@ def server_of(uri: str) -> Server:
     parts = urlsplit(text)
     if parts.scheme not in (*_PLAIN, *_SECURE):
         raise ValueError(
-            f"'{uri}' has the scheme '{parts.scheme}': tcp://HOST:PORT and ssl://HOST:PORT can be "
-            "used"
+            f"'{uri}' has the scheme '{parts.scheme}'; use tcp://HOST:PORT or ssl://HOST:PORT"
         )
     try:
         port = parts.port
     except ValueError:
         raise ValueError(f"the port of '{uri}' is not a number up to 65535") from None
     if not parts.hostname:
-        raise ValueError(f"'{uri}' names no host")
+        raise ValueError(f"'{uri}' has no host")
     if parts.username is not None or parts.password is not None:
         raise ValueError("a URI must not contain a user: set the user name and password instead")
     if parts.path not in ("", "/") or parts.query or port == 0:

@@ -113,7 +113,7 @@ def read_publish(first: int, packet: bytes, at: int, end: int, *, v5: bool) -> M
     except IndexError:
         position = end + 1
     if position > end:
-        raise Malformed("The broker has sent a PUBLISH packet that ends too early")
+        raise Malformed("The broker sent a truncated PUBLISH packet")
     return Message(topic, packet[position:end], first & 15, mid, properties)
 
 
@@ -129,7 +129,7 @@ def read_length(packet: bytes, at: int) -> tuple[int, int]:
             return size, at
         shift += 7
         if shift > 21:
-            raise Malformed("The broker has sent a length of more than four bytes")
+            raise Malformed("The broker sent a length of more than four bytes")
 
 
 def acknowledgements(kind: int, mids: Iterable[int]) -> bytes:

@@ -79,7 +79,7 @@ def read(packed: bytes) -> Properties:
             elif code in _READERS:
                 values[code], position = _READERS[code](packed, position)
             else:
-                raise Malformed(f"The broker has sent the unknown property {code}")
+                raise Malformed(f"The broker sent the unknown property {code}")
         return Properties(
             payload_format=_number(values.get(_FORMAT)),
             expiry_s=_number(values.get(_EXPIRY)),
@@ -89,7 +89,7 @@ def read(packed: bytes) -> Properties:
             user=tuple(user),
         )
     except (IndexError, UnicodeDecodeError) as error:
-        raise Malformed("The broker has sent malformed properties") from error
+        raise Malformed("The broker sent malformed properties") from error
 
 
 def _bytes(packed: bytes, at: int) -> tuple[bytes, int]:

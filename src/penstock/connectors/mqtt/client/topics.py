@@ -19,7 +19,7 @@ _SHARE: Final = "$share/"
 def topic_problem(topic: str) -> str | None:
     """Why a topic cannot be published to, or None."""
     if "+" in topic or "#" in topic:
-        return "a topic that is published to must not contain '+' or '#'"
+        return "a topic to publish to must not contain '+' or '#'"
     return _text_problem(topic)
 
 
@@ -32,17 +32,17 @@ def filter_problem(topic_filter: str) -> str | None:
     if topic_filter.startswith(_SHARE):
         group, slash, rest = topic_filter[len(_SHARE) :].partition("/")
         if not group or not slash or not rest:
-            return "a shared subscription has the form $share/GROUP/FILTER"
+            return "a shared subscription must have the form $share/GROUP/FILTER"
         if "+" in group or "#" in group:
             return "the group of a shared subscription must not contain '+' or '#'"
     levels = rest.split("/")
     for number, level in enumerate(levels):
         if level != "#" and "#" in level:
-            return "'#' must be a level of its own"
+            return "'#' must be a separate level"
         if level == "#" and number < len(levels) - 1:
             return "'#' must be the last level"
         if level != "+" and "+" in level:
-            return "'+' must be a level of its own"
+            return "'+' must be a separate level"
     return None
 
 

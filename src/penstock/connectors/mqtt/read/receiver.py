@@ -104,8 +104,7 @@ class Receiver:
         down_since = self._down_since
         if down_since is not None and time.monotonic() - down_since > self._options.connect_s:
             raise Unreachable(
-                f"There is no connection to the broker. {self._last_problem} "
-                f"({self._options.names.servers})"
+                f"Not connected to the broker. {self._last_problem} ({self._options.names.servers})"
             )
 
     def finish(self, messages: Sequence[p.Message]) -> None:
@@ -158,16 +157,15 @@ class Receiver:
                 was_connected = self._down_since is None
                 if was_connected and tries == _SUSPICIOUS:
                     log.warning(
-                        "Connections to the broker do not last. Perhaps another client has the "
-                        "client id of this task (%s), or the broker closes them for a reason that "
-                        "its log has",
+                        "Connections to the broker keep breaking. Another client may have the "
+                        "client id of this task (%s), or the broker closes them: see its log",
                         self._options.names.client_id,
                     )
                 self._down_since = self._down_since or time.monotonic()
                 pause_s = _RETRY_S[min(tries, len(_RETRY_S) - 1)]
                 log.log(
                     logging.WARNING if tries else logging.INFO,
-                    "%s The source connects again in %s s",
+                    "%s The source reconnects in %s s",
                     error,
                     pause_s,
                 )

@@ -107,7 +107,7 @@ class Converting:
             except DataError as error:
                 if not self._plan.skips_malformed:
                     raise
-                log.warning("A message is skipped: %s", error)
+                log.warning("Skipping a message: %s", error)
                 continue
             rows.append(row)
             keys.append(key)
@@ -187,7 +187,7 @@ def _parsed(topic: str, message: Message) -> object:
     except orjson.JSONDecodeError as error:
         raise DataError(
             f"A message of the topic '{topic}' is not JSON ({error}); its converter in "
-            "connect.mqtt.kcql wants JSON"
+            "connect.mqtt.kcql needs JSON"
         ) from error
 
 

@@ -37,7 +37,7 @@ SERVERS: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=checking("tcp://HOST:PORT or ssl://HOST:PORT", shared.servers_problem),
-    doc="The brokers, tcp://HOST:PORT or ssl://HOST:PORT: the first one that answers is used.",
+    doc="The brokers, tcp://HOST:PORT or ssl://HOST:PORT. The first one that responds is used.",
     group=_CONNECTION,
     order=1,
 )
@@ -46,7 +46,7 @@ USERNAME: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The user name; empty: none.",
+    doc="The user name. Empty: none.",
     group=_CONNECTION,
     order=2,
 )
@@ -64,8 +64,7 @@ TRUST_STORE: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The file with the certificates that are trusted, PKCS12 or PEM; empty: those of the "
-    "system.",
+    doc="The file with the trusted certificates, PKCS12 or PEM. Empty: those of the system.",
     group=_CONNECTION,
     order=4,
 )
@@ -83,7 +82,7 @@ KEY_STORE: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="The file with the task's own key and certificate, PKCS12 or PEM.",
+    doc="The file with the client certificate and its key, PKCS12 or PEM.",
     group=_CONNECTION,
     order=6,
 )
@@ -101,7 +100,7 @@ KEY_PASSWORD: Final = Key(
     PASSWORD,
     default=None,
     importance=HIGH,
-    doc="The password of the key, where it has one of its own.",
+    doc="The password of the key, if it has one.",
     group=_CONNECTION,
     order=8,
 )
@@ -110,8 +109,8 @@ CLEAN: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether the broker forgets a task that is not connected. A source loses nothing across "
-    "restarts with `false`, and mqtt.qos 1 or 2.",
+    doc="Whether the broker forgets a disconnected task. With `false`, and mqtt.qos 1 or 2, a "
+    "source loses nothing when it restarts.",
     group=_CONNECTION,
     order=9,
 )
@@ -121,7 +120,7 @@ CONNECT_TIMEOUT: Final = Key(
     default=30,
     importance=LOW,
     check=at_least(1),
-    doc="How long a broker may take to answer.",
+    doc="How long to wait for a response of the broker.",
     group=_CONNECTION,
     order=10,
 )
@@ -131,7 +130,7 @@ KEEPALIVE: Final = Key(
     default=60,
     importance=LOW,
     check=between(1, 65_535),
-    doc="After how long without a packet the connection is tested.",
+    doc="After how long without a packet the connection is checked.",
     group=_CONNECTION,
     order=11,
 )
@@ -141,8 +140,8 @@ CLIENT_ID: Final = Key(
     default=None,
     importance=LOW,
     check=non_empty(),
-    doc="What the client ids of the tasks begin with; their numbers follow. By default "
-    "`connect-` and the connector's name. No other client of the broker may have them.",
+    doc="The prefix of the tasks' client ids; their numbers follow. By default `connect-` and the "
+    "connector's name. No other client of the broker may use these ids.",
     group=shared.GROUP,
     order=2,
 )
@@ -164,10 +163,10 @@ _CONNECTION_KEYS: Final = (
 _LICENCE: Final = tuple(
     Key(name, kind, default=default, importance=LOW, doc=doc, group="Confluent Platform")
     for name, kind, default, doc in (
-        ("confluent.license", PASSWORD, None, "Accepted, and not needed."),
-        ("confluent.topic", STRING, "_confluent-command", "Accepted, and not needed."),
-        ("confluent.topic.bootstrap.servers", LIST, (), "Accepted, and not needed."),
-        ("confluent.topic.replication.factor", INT, 3, "Accepted, and not needed."),
+        ("confluent.license", PASSWORD, None, "Ignored."),
+        ("confluent.topic", STRING, "_confluent-command", "Ignored."),
+        ("confluent.topic.bootstrap.servers", LIST, (), "Ignored."),
+        ("confluent.topic.replication.factor", INT, 3, "Ignored."),
     )
 )
 
@@ -177,9 +176,9 @@ TOPICS: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=checking("topic filters", shared.filters_problem),
-    doc="The topic filters to subscribe to, with wildcards or of shared subscriptions "
-    "($share/GROUP/FILTER). Filters are divided among tasks; all tasks subscribe to shared ones, "
-    "whose messages the broker divides.",
+    doc="The topic filters to subscribe to: with wildcards, or shared subscriptions "
+    "($share/GROUP/FILTER). Filters are divided among tasks. All tasks subscribe to the shared "
+    "ones, whose messages the broker distributes.",
     group="MQTT",
     order=1,
 )
@@ -199,7 +198,7 @@ KAFKA_TOPIC: Final = Key(
     default="mqtt",
     importance=HIGH,
     check=non_empty(),
-    doc="The topic of the records. `$`: that of the message, with `_` in place of `/`.",
+    doc="The Kafka topic. `$`: the MQTT topic, with `_` in place of `/`.",
     group="Kafka",
     order=1,
 )
@@ -228,7 +227,7 @@ RETRY_MS: Final = Key(
     default=30_000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How long a write waits for the connection to come back before the engine retries it.",
+    doc="How long a write waits for a reconnect before the engine retries it.",
     group="MQTT",
     order=3,
 )
@@ -238,7 +237,7 @@ TARGET: Final = Key(
     default="${topic}",
     importance=MEDIUM,
     check=checking("a pattern of an MQTT topic", pattern_problem),
-    doc="The MQTT topic of a record: a string with ${topic}, ${partition}, ${key}, ${header.NAME} "
+    doc="The MQTT topic of a record; may contain ${topic}, ${partition}, ${key}, ${header.NAME} "
     "and ${value.FIELD.FIELD}.",
     group=shared.GROUP,
     order=10,

@@ -44,8 +44,8 @@ def parse(text: str) -> list[Statement]:
 def _statement(parsed: kcql.Statement) -> Statement:
     if [field.name for field in parsed.fields] != ["*"]:
         raise KcqlInvalid(
-            f"'{parsed.text}' selects fields; only SELECT * can be had. A transform, such as "
-            "ReplaceField, selects fields"
+            f"'{parsed.text}' selects fields; only SELECT * is supported. To select fields, use a "
+            "transform such as ReplaceField"
         )
     delimiters = [parsed.word(clause) for clause in parsed.clauses if clause in _DELIMITERS]
     return Statement(

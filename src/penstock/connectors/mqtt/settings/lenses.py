@@ -69,8 +69,8 @@ HOSTS: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=checking("tcp://HOST:PORT or ssl://HOST:PORT", _servers_problem),
-    doc="The brokers, tcp://HOST:PORT or ssl://HOST:PORT, with commas between them: the first one "
-    "that answers is used.",
+    doc="The brokers, tcp://HOST:PORT or ssl://HOST:PORT, separated by commas. The first one that "
+    "responds is used.",
     group=_CONNECTION,
     order=1,
 )
@@ -98,7 +98,7 @@ QOS: Final = Key(
     default=REQUIRED,
     importance=MEDIUM,
     check=between(0, 2),
-    doc="The QoS: 0, 1 or 2.",
+    doc="The QoS of messages: 0, 1 or 2.",
     group=_CONNECTION,
     order=4,
 )
@@ -108,7 +108,7 @@ TIMEOUT: Final = Key(
     default=3_000,
     importance=LOW,
     check=at_least(1),
-    doc="How long a broker may take to answer, in milliseconds.",
+    doc="How long to wait for a response of the broker, in milliseconds.",
     group=_CONNECTION,
     order=5,
 )
@@ -117,8 +117,8 @@ CLEAN: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether the broker forgets a task that is not connected. A source loses nothing across "
-    "restarts with `false`, and connect.mqtt.service.quality 1 or 2.",
+    doc="Whether the broker forgets a disconnected task. With `false`, and "
+    "connect.mqtt.service.quality 1 or 2, a source loses nothing when it restarts.",
     group=_CONNECTION,
     order=6,
 )
@@ -128,7 +128,7 @@ KEEPALIVE: Final = Key(
     default=5_000,
     importance=LOW,
     check=at_least(1),
-    doc="After how many milliseconds without a packet the connection is tested.",
+    doc="After how many milliseconds without a packet the connection is checked.",
     group=_CONNECTION,
     order=7,
 )
@@ -137,8 +137,8 @@ CLIENT_ID: Final = Key(
     STRING,
     default=None,
     importance=LOW,
-    doc="The client id of task 0; that of the others has their number behind it. By default "
-    "`connect-`, the connector's name and the number. No other client of the broker may have them.",
+    doc="The client id of task 0; the other tasks append their number. By default `connect-`, the "
+    "connector's name and the number. No other client of the broker may use these ids.",
     group=_CONNECTION,
     order=8,
 )
@@ -147,7 +147,7 @@ CA: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="The PEM file with the certificates that are trusted; without it those of the system.",
+    doc="The PEM file with the trusted certificates. Without it: those of the system.",
     group="SSL",
     order=1,
 )
@@ -156,7 +156,7 @@ CERT: Final = Key(
     STRING,
     default=None,
     importance=MEDIUM,
-    doc="The PEM file with the task's own certificate.",
+    doc="The PEM file with the client certificate.",
     group="SSL",
     order=2,
 )
@@ -170,8 +170,7 @@ CERT_KEY: Final = Key(
     order=3,
 )
 _KCQL_DOC: Final = (
-    "What goes where, in KCQL, with semicolons between statements: INSERT INTO target SELECT * "
-    "FROM source"
+    "The routes in KCQL, separated by semicolons: INSERT INTO target SELECT * FROM source"
 )
 SOURCE_KCQL: Final = Key(
     "connect.mqtt.kcql",
@@ -202,7 +201,7 @@ PROGRESS: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Accepted for compatibility; the worker's metrics count records.",
+    doc="Ignored: the worker's metrics count records.",
     group="Metrics",
     order=1,
 )
@@ -211,7 +210,7 @@ THROW: Final = Key(
     BOOLEAN,
     default=False,
     importance=HIGH,
-    doc="Whether a message that cannot be converted fails the task. `false`: it is skipped, with a "
+    doc="Whether a message that cannot be converted fails the task. `false`: skip it, with a "
     "warning.",
     group="Converter",
     order=1,
@@ -221,7 +220,7 @@ AVRO: Final = Key(
     STRING,
     default="",
     importance=HIGH,
-    doc="Accepted for compatibility; Avro converters are not offered.",
+    doc="Ignored: Avro converters are not supported.",
     group="Converter",
     order=3,
 )
@@ -248,7 +247,7 @@ POLLING: Final = Key(
     INT,
     default=1_000,
     importance=LOW,
-    doc="Accepted for compatibility; messages are handed over when they come.",
+    doc="Ignored: messages are handed over as they arrive.",
     group="Manager",
     order=1,
 )
@@ -257,8 +256,8 @@ REPLICATE: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether all tasks subscribe to shared subscriptions, whose messages the broker divides "
-    "then; `false`: one task subscribes to each.",
+    doc="Whether all tasks subscribe to shared subscriptions, whose messages the broker then "
+    "distributes. `false`: one task subscribes to each.",
     group="Manager",
     order=2,
 )
@@ -267,7 +266,7 @@ LOG_MESSAGE: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Accepted for compatibility; payloads are not logged.",
+    doc="Ignored: payloads are not logged.",
     group="Debug",
     order=1,
 )
@@ -276,8 +275,8 @@ DUPLICATES: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Accepted for compatibility. A message that the broker sends again is skipped where Kafka "
-    "has it, and only there: a duplicate may be all that there is of a message.",
+    doc="Ignored. A message that the broker resends is skipped only if it is already in Kafka: a "
+    "message flagged as a duplicate may be the only copy that arrived.",
     group=_CONNECTION,
     order=12,
 )
@@ -287,8 +286,8 @@ ERROR_POLICY: Final = Key(
     default="THROW",
     importance=HIGH,
     check=one_of("THROW", "NOOP", "RETRY"),
-    doc="What happens with records that the broker refuses. THROW, RETRY: `errors.*` apply to "
-    "them; NOOP: they are skipped, with a warning.",
+    doc="How to handle records that the broker refuses. THROW, RETRY: as `errors.*` specify. NOOP: "
+    "skip them, with a warning.",
     group=_CONNECTION,
     order=9,
 )
@@ -298,8 +297,7 @@ RETRY_INTERVAL: Final = Key(
     default=60_000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How long a write waits for the connection to come back before the engine retries it, in "
-    "milliseconds.",
+    doc="How long a write waits for a reconnect before the engine retries it, in milliseconds.",
     group=_CONNECTION,
     order=10,
 )
@@ -308,7 +306,7 @@ RETRIES: Final = Key(
     INT,
     default=20,
     importance=MEDIUM,
-    doc="Accepted for compatibility; writes are retried until the broker answers.",
+    doc="Ignored: writes are retried until the broker responds.",
     group=_CONNECTION,
     order=11,
 )
@@ -330,7 +328,7 @@ def _certificates_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]
         present, missing = (CERT, CERT_KEY) if cert else (CERT_KEY, CERT)
         yield (
             missing.name,
-            invalid(missing.name, None, f"{present.name} is set, and needs it"),
+            invalid(missing.name, None, f"{present.name} is set and needs it"),
         )
 
 
@@ -416,9 +414,9 @@ def _route(statement: Statement) -> Route:
     converter = (statement.converter or "BytesConverter").rpartition(".")[2]
     if converter not in _CONVERTERS:
         raise ValueError(
-            f"the converter {statement.converter} is not offered: it can be "
-            f"{' or '.join(_CONVERTERS)}. The payload of others is the value, in bytes: leave "
-            "WITHCONVERTER out and convert it with transforms, or when it is read"
+            f"the converter {statement.converter} is not supported; use "
+            f"{' or '.join(_CONVERTERS)}. Without WITHCONVERTER the value is the payload in bytes, "
+            "for transforms or consumers to convert"
         )
     if statement.regex is not None:
         try:
@@ -455,7 +453,7 @@ def _targets(parsed: Iterable[Statement]) -> dict[str, str]:
     targets: dict[str, str] = {}
     for statement in parsed:
         if statement.source in targets:
-            raise ValueError(f"the topic {statement.source} is in two statements")
+            raise ValueError(f"the topic {statement.source} has two statements")
         target = statement.target
         if statement.target_field:
             target = f"${{value.{statement.target_field}}}"
@@ -464,7 +462,7 @@ def _targets(parsed: Iterable[Statement]) -> dict[str, str]:
         elif target in ("_key", "_topic"):
             target = f"${{{target[1:]}}}"
         if problem := pattern_problem(target):
-            raise ValueError(f"the target '{statement.target}' cannot be: {problem}")
+            raise ValueError(f"invalid target '{statement.target}': {problem}")
         targets[statement.source] = target
     return targets
 

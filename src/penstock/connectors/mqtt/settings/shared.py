@@ -53,8 +53,8 @@ VERSION: Final = Key(
     default=V311,
     importance=MEDIUM,
     check=one_of(V311, V5),
-    doc="The version of MQTT: 3.1.1, which the JVM connectors use, or 5, with which properties of "
-    "messages are headers of records.",
+    doc="The version of MQTT: 3.1.1, as the JVM connectors use, or 5, in which message properties "
+    "can be record headers.",
     group=GROUP,
     order=1,
 )
@@ -64,10 +64,9 @@ RECEIVE_MAXIMUM: Final = Key(
     default=5_000,
     importance=LOW,
     check=between(1, 65_535),
-    doc="How many messages of QoS 1 and 2 may be on their way before one is acknowledged. A source "
-    "tells it to the broker with MQTT 5; before it the broker has a limit of its own "
-    "(mosquitto: max_inflight_messages, 20). A sink sends no more, and no more than the broker "
-    "allows.",
+    doc="Maximum number of unacknowledged messages of QoS 1 and 2. A source sends it to the broker "
+    "with MQTT 5; earlier versions have only the broker's limit (mosquitto: max_inflight_messages, "
+    "20). A sink sends no more than this and the broker's limit.",
     group=GROUP,
     order=3,
 )
@@ -77,8 +76,8 @@ SESSION_EXPIRY: Final = Key(
     default=_SESSION_S,
     importance=LOW,
     check=between(0, _SESSION_S),
-    doc="With MQTT 5 and a persistent session: how long the broker keeps the session while the "
-    "task is not connected. 4294967295: for as long as the broker does.",
+    doc="With MQTT 5 and a persistent session: how long the broker keeps the session of a "
+    "disconnected task. 4294967295: as long as the broker allows.",
     group=GROUP,
     order=4,
 )
@@ -88,8 +87,8 @@ WILL_TOPIC: Final = Key(
     default=None,
     importance=LOW,
     check=A_TOPIC,
-    doc="Where the broker publishes the will of a task whose connection breaks. `${task}` is the "
-    "number of the task.",
+    doc="The topic for the will of a task, which the broker publishes if the connection breaks. "
+    "`${task}` is the task number.",
     group=GROUP,
     order=5,
 )
@@ -126,8 +125,8 @@ HEADERS: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether properties of messages are headers of records: those of a source's records, or "
-    "those that a sink reads (with MQTT 5). Without headers records take less time and space.",
+    doc="Whether message properties become record headers (source) or headers become properties "
+    "(sink, with MQTT 5). Records without headers need less time and space.",
     group=GROUP,
     order=9,
 )
@@ -147,13 +146,13 @@ def servers_problem(uris: Sequence[str] | None) -> str | None:
     """The problem of a list of URIs, or None."""
     stripped = [uri.strip() for uri in uris or () if uri.strip()]
     if not stripped:
-        return "no broker is given"
+        return "no broker is set"
     try:
         servers = [server_of(uri) for uri in stripped]
     except ValueError as error:
         return str(error)
     if len({server.secure for server in servers}) > 1:
-        return "either all of them use TLS or none does"
+        return "either all brokers must use TLS or none"
     return None
 
 
@@ -165,7 +164,7 @@ def servers_of(uris: Iterable[str]) -> tuple[Server, ...]:
 def filters_problem(filters: Sequence[str] | None) -> str | None:
     """The problem of a list of topic filters, or None."""
     if not filters:
-        return "no topic is given"
+        return "no topic is set"
     for topic_filter in filters:
         if problem := filter_problem(topic_filter):
             return f"'{topic_filter}' cannot be subscribed to: {problem}"

@@ -56,9 +56,7 @@ class Items:
         target = self._targets.get(name)
         if target is None:
             if self._plan.target is None:
-                raise DataError(
-                    f"No statement of connect.mqtt.kcql selects from the topic '{name}'"
-                )
+                raise DataError(f"No statement of connect.mqtt.kcql selects from topic '{name}'")
             target = self._targets[name] = Target(self._plan.target)
         topic = target.of(records, row).encode()
         if target.is_by_topic:

@@ -135,7 +135,7 @@ class Publisher:
                 tries += 1
                 if time.monotonic() + pause_s > deadline or self._wait(pause_s):
                     raise
-                log.warning("%s The sink connects again.", error)
+                log.warning("%s The sink reconnects.", error)
 
     def _refuse_large(self, batch: _Batch) -> None:
         """Refuses messages above the broker's maximum packet size."""
@@ -149,8 +149,8 @@ class Publisher:
         for index in large:
             size = len(batch.items[index].payload)
             batch.refused[index] = DataError(
-                f"The broker {self._connection.server} takes packets of at most {most} bytes; the "
-                f"payload of the record has {size}"
+                f"The broker {self._connection.server} accepts packets of at most {most} bytes; "
+                f"the record's payload has {size}"
             )
         if large:
             batch.waiting = deque(index for index in batch.waiting if index not in batch.refused)
@@ -159,9 +159,9 @@ class Publisher:
         index = batch.waiting.popleft()
         item = batch.items[index]
         batch.refused[index] = DataError(
-            f"The broker {self._connection.server} closes the connection whenever this record is "
-            f"published, to '{item.topic.decode()}' with a payload of {len(item.payload)} bytes: "
-            "it may be too large for the broker, or the topic forbidden"
+            f"The broker {self._connection.server} closes the connection whenever it receives this "
+            f"record, for '{item.topic.decode()}' with a payload of {len(item.payload)} bytes: the "
+            "record may be too large, or the topic forbidden"
         )
 
     def _publish(self, batch: _Batch, *, alone: bool) -> None:
@@ -183,8 +183,7 @@ class Publisher:
             if time.monotonic() - heard_at > _SILENT_S:
                 connection.abort()
                 raise Unreachable(
-                    f"The broker {connection.server} has acknowledged nothing for "
-                    f"{_SILENT_S:.0f} s."
+                    f"The broker {connection.server} acknowledged nothing for {_SILENT_S:.0f} s."
                 )
 
     def _send(self, batch: _Batch, most: int) -> None:
@@ -221,7 +220,7 @@ class Publisher:
             reason_text = _REASONS.get(reason, f"reason code {reason}")
             topic = batch.items[index].topic.decode()
             batch.refused[index] = DataError(
-                f"The broker {self._connection.server} refuses the record for '{topic}': "
+                f"The broker {self._connection.server} refused the record for '{topic}': "
                 f"{reason_text}"
             )
         if release:
@@ -249,6 +248,6 @@ class Publisher:
                     raise connection.loss()
                 if time.monotonic() > deadline:
                     connection.abort()
-                    raise Unreachable(f"The broker {connection.server} does not answer.")
+                    raise Unreachable(f"The broker {connection.server} did not respond.")
                 connection.pump(1.0)
             pending.clear()

@@ -32,8 +32,8 @@ def pattern_problem(pattern: str | None) -> str | None:
         if name in _SIMPLE or (name.startswith(("header.", "value.")) and name.partition(".")[2]):
             continue
         return (
-            f"${{{name}}} is unknown: it can have ${{topic}}, ${{partition}}, ${{key}}, "
-            "${header.NAME} and ${value.FIELD}"
+            f"${{{name}}} is unknown; use ${{topic}}, ${{partition}}, ${{key}}, ${{header.NAME}} "
+            f"and ${{value.FIELD}}"
         )
     return topic_problem(_PLACEHOLDER.sub("x", pattern))
 

@@ -51,7 +51,7 @@ class MqttWriter(SinkWriter):
         if self._plan.ignores_errors:
             for row, problem in refused.items():
                 log.warning(
-                    "The record %s of %s is skipped (connect.mqtt.error.policy): %s",
+                    "Skipping record %s of %s (connect.mqtt.error.policy): %s",
                     records.offsets[row] if records.offsets else row,
                     records.topics[row],
                     problem,

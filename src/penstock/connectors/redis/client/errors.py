@@ -102,7 +102,7 @@ def fatal(error: str) -> RedisRefused:
             f"The server does not know the command: {error}. JSON and time series need Redis 8 or "
             "Redis Stack; change `redis.type` or the server"
         )
-    return RedisRefused(f"The server refuses the user: {error}")
+    return RedisRefused(f"The server refused the user: {error}")
 
 
 def not_alone(address: object) -> RedisRefused:
@@ -129,7 +129,7 @@ def error_of(error: Exception, action: str) -> PenstockError:
         return RedisRefused(f"{text}. Check the user and the password")
     if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
         if "CERTIFICATE_VERIFY_FAILED" in text:
-            return RedisRefused(f"{text}. Check the certificates that are trusted")
+            return RedisRefused(f"{text}. Check the trusted certificates")
         return RedisUnavailable(text)
     code = getattr(error, "status_code", None)
     words = f"{code} {error}" if code and not str(error).startswith(code) else str(error)

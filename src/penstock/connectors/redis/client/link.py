@@ -91,7 +91,7 @@ class Link:
 
     def _receive(self, received: list[bytes], expected: int) -> None:
         sock = self._connection._get_socket()
-        assert sock is not None, "it was sent to just now"
+        assert sock is not None, "sent to just now"
         rest, in_bulk = b"", False
         while len(received) < expected:
             data = sock.recv(_READ_BYTES)

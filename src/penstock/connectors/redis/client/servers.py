@@ -154,13 +154,13 @@ class Servers:
                         return [(0, self._primary(address))]
                     return self._slots(address)
                 except (redis.RedisError, OSError, RedisUnavailable) as error:
-                    failure = error_of(error, f"Cannot ask {address}")
+                    failure = error_of(error, f"Cannot query {address}")
                     if isinstance(failure, RedisRefused):
                         raise failure from error
                     problems.append(str(failure))
         role = "sentinel" if access.mode is Mode.SENTINEL else "node of the cluster"
         raise RedisUnavailable(
-            f"No {role} answers ({access.blame}): {'; '.join(dict.fromkeys(problems))}"
+            f"No {role} responded ({access.blame}): {'; '.join(dict.fromkeys(problems))}"
         )
 
     def _primary(self, sentinel: Address) -> Address:
@@ -168,7 +168,7 @@ class Servers:
         words = ("SENTINEL", "get-master-addr-by-name", name)
         reply = _ask(self.access, sentinel, *words, to_sentinel=True)
         if not reply:
-            raise RedisUnavailable(f"The sentinel {sentinel} knows no primary '{name}'")
+            raise RedisUnavailable(f"The sentinel {sentinel} does not know the primary '{name}'")
         return Address(reply[0].decode(), int(reply[1]))
 
     def _slots(self, address: Address) -> list[tuple[int, Address]]:
@@ -184,7 +184,7 @@ class Servers:
             )
         if covered < SLOTS:
             raise RedisUnavailable(
-                f"The cluster covers only {covered} of its {SLOTS} slots from the first on, by "
-                f"what {address} knows"
+                f"The cluster covers only the first {covered} of its {SLOTS} slots, according to "
+                f"{address}"
             )
         return ranges

@@ -69,8 +69,8 @@ def parse_uri(text: str) -> Uri:
     scheme = scheme.lower()
     if scheme not in _PLAIN | _SENTINEL | _SOCKET:
         raise UriInvalid(
-            f"The scheme {scheme}:// is not known; it can be redis://, rediss:// (TLS), "
-            "redis-sentinel://, rediss-sentinel://, redis-socket:// or unix://"
+            f"The scheme {scheme}:// is unknown; use redis://, rediss:// (TLS), redis-sentinel://, "
+            "rediss-sentinel://, redis-socket:// or unix://"
         )
     rest, _, fragment = rest.partition("#")
     rest, _, query = rest.partition("?")
@@ -80,7 +80,7 @@ def parse_uri(text: str) -> Uri:
     addresses: tuple[Address, ...]
     if scheme in _SOCKET:
         if not location.startswith("/"):
-            raise UriInvalid("It names no path: redis-socket:///path/to/redis.sock")
+            raise UriInvalid("The path is missing: redis-socket:///path/to/redis.sock")
         mode, addresses, path = Mode.STANDALONE, (Address(unquote(location), 0),), ""
     else:
         hosts, _, path = location.partition("/")
@@ -88,7 +88,7 @@ def parse_uri(text: str) -> Uri:
         addresses = _addresses(hosts, SENTINEL_PORT if mode is Mode.SENTINEL else DEFAULT_PORT)
     master = unquote(fragment) or options.pop("sentinelmasterid", "")
     if mode is Mode.SENTINEL and not master:
-        raise UriInvalid("It lacks the name of the primary: redis-sentinel://host:26379#NAME")
+        raise UriInvalid("The name of the primary is missing: redis-sentinel://host:26379#NAME")
     return Uri(
         mode,
         addresses,
@@ -113,7 +113,7 @@ def _addresses(text: str, port: int) -> tuple[Address, ...]:
         _address(address.strip(), port) for address in text.split(",") if address.strip()
     )
     if not addresses:
-        raise UriInvalid("It names no host")
+        raise UriInvalid("The host is missing")
     return addresses
 
 
@@ -122,13 +122,13 @@ def _address(text: str, port: int) -> Address:
         host, bracket, rest = text[1:].partition("]")
         colon, number = rest[:1], rest[1:]
         if not bracket or (rest and colon != ":"):
-            raise UriInvalid(f"'{text}' is not a host with a port")
+            raise UriInvalid(f"'{text}' is not host:port")
     else:
         host, colon, number = text.partition(":")
     if not host or (colon and not (number.isascii() and number.isdecimal())):
-        raise UriInvalid(f"'{text}' is not a host with a port")
+        raise UriInvalid(f"'{text}' is not host:port")
     if number and not 0 < int(number) < 65_536:
-        raise UriInvalid(f"{number} is not a port")
+        raise UriInvalid(f"{number} is not a valid port")
     return Address(unquote(host), int(number) if number else port)
 
 
@@ -138,7 +138,7 @@ def _database(path: str, options: dict[str, str]) -> int | None:
     if not numbers:
         return None
     if not (numbers[-1].isascii() and numbers[-1].isdecimal()):
-        raise UriInvalid(f"'{numbers[-1]}' is not the number of a database")
+        raise UriInvalid(f"'{numbers[-1]}' is not a database number")
     return int(numbers[-1])
 
 
@@ -151,16 +151,16 @@ def _options(options: dict[str, str]) -> dict[str, object]:
             fields["client_name"] = value
         elif name == "verifypeer":
             if value.upper() not in ("NONE", "CA", "FULL", "TRUE", "FALSE"):
-                raise UriInvalid(f"verifyPeer can be NONE, CA or FULL, not '{value}'")
+                raise UriInvalid(f"verifyPeer must be NONE, CA or FULL, not '{value}'")
             fields["verifies"] = value.upper() not in ("NONE", "FALSE")
             fields["checks_name"] = value.upper() in ("FULL", "TRUE")
         elif name not in _IGNORED:
-            raise UriInvalid(f"The option '{name}' is not known")
+            raise UriInvalid(f"The option '{name}' is unknown")
     return fields
 
 
 def _seconds(text: str) -> float:
     match = _TIME.fullmatch(text.lower())
     if match is None:
-        raise UriInvalid(f"'{text}' is not a time, such as 10s or 500ms")
+        raise UriInvalid(f"'{text}' is not a duration, such as 10s or 500ms")
     return int(match[1]) * _UNITS_S[match[2] or "ms"]

@@ -127,7 +127,7 @@ class StreamReader(SourceReader):
                 # The reply with delivered entries may be lost.
                 self._after = self._last or b"0-0"
             if isinstance(error, Answered) and error.text.startswith("NOGROUP"):
-                log.warning("The stream or its group was deleted, and is created again: %s", error)
+                log.warning("The stream or its group was deleted, recreating the group: %s", error)
                 self._has_group = False
                 return
             raise self._error(error, "Cannot read") from error
@@ -178,7 +178,7 @@ class StreamReader(SourceReader):
         size = 0
         while self._held and (not entries or size < max_bytes):
             id, fields = self._held.popleft()
-            assert fields is not None, "entries that are gone are not held"
+            assert fields is not None, "deleted entries are not held"
             entries.append((id, fields))
             size += 50 + sum(map(len, fields))
         if entries:
@@ -219,7 +219,7 @@ class StreamReader(SourceReader):
             failure = self._error(error, "Cannot acknowledge entries of")
             if not failure.retriable:
                 raise failure from error
-            log.warning("%s; tried again with the next poll", failure)
+            log.warning("%s; retrying with the next poll", failure)
 
     def _error(self, error: Exception, action: str) -> PenstockError:
         text = f"{action} the stream '{self._plan.stream}' (redis.stream.name)"

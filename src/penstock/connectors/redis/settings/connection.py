@@ -41,7 +41,7 @@ CLUSTER: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the servers are those of a Redis Cluster; one of its nodes is enough.",
+    doc="Whether to connect to a Redis Cluster; the address of one node is enough.",
 )
 HOST: Final = Key(
     "redis.host",
@@ -65,22 +65,22 @@ URI: Final = Key(
     importance=MEDIUM,
     check=ServersCheck("a URI", _uri_problem),
     doc="The server: redis://host:port, rediss:// with TLS, redis-sentinel://host,host#primary, "
-    "redis-socket:///path; user, password and database in it if wanted. A list of host:port is "
-    "that of a cluster's nodes.",
+    "redis-socket:///path; it may contain user, password and database. A list of host:port names "
+    "the nodes of a cluster.",
 )
 TLS: Final = Key(
     "redis.tls",
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether connections are made with TLS; rediss:// says the same.",
+    doc="Whether to connect with TLS; rediss:// does the same.",
 )
 INSECURE: Final = Key(
     "redis.insecure",
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the server's certificate is not checked.",
+    doc="Whether to skip verification of the server's certificate.",
 )
 PASSWORD_KEY: Final = Key(
     "redis.password",
@@ -94,7 +94,7 @@ USERNAME: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="The user; none: the server's default user.",
+    doc="The user. Without it: the server's default user.",
 )
 TIMEOUT: Final = Key(
     "redis.timeout",
@@ -102,7 +102,7 @@ TIMEOUT: Final = Key(
     default=60,
     importance=MEDIUM,
     check=between(0, 86_400),
-    doc="How many seconds to wait for an answer; 0: without end.",
+    doc="How many seconds to wait for a response; 0: indefinitely.",
 )
 POOL: Final = Key(
     "redis.pool",
@@ -110,8 +110,8 @@ POOL: Final = Key(
     default=8,
     importance=MEDIUM,
     check=at_least(1),
-    doc="The most connections of Kafka Connect's task. Here a task has one connection to each "
-    "server, with pipelines, and this has no effect.",
+    doc="Maximum number of connections of Kafka Connect's task. Ignored: a task has one pipelined "
+    "connection to each server.",
 )
 KEY_FILE: Final = Key(
     "redis.key.file",
@@ -139,7 +139,7 @@ CA_CERT: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="File with the certificates that are trusted, in PEM; none: the system's.",
+    doc="File with the trusted certificates, in PEM. Without it: the system's.",
 )
 CONNECTION_KEYS: Final = (
     CLUSTER,
@@ -175,19 +175,21 @@ def connection_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         and not clustered
     ):
         text = (
-            "Several servers are those of a cluster, which needs redis.cluster=true, or "
-            "sentinels: redis-sentinel://host,host#primary"
+            "Several servers need redis.cluster=true for a cluster, or a sentinel URI: "
+            "redis-sentinel://host,host#primary"
         )
         yield URI.name, invalid(URI.name, HIDDEN, text)
     if uri is not None and clustered:
         if uri.mode is Mode.SENTINEL:
-            text = "A cluster has no sentinels: set redis.cluster to false, or name its nodes"
+            text = (
+                "A cluster has no sentinels: set redis.cluster=false, or list the cluster's nodes"
+            )
             yield CLUSTER.name, invalid(CLUSTER.name, "true", text)
         if uri.database:
-            text = "A cluster has only the database 0"
+            text = "A cluster has only database 0"
             yield URI.name, invalid(URI.name, HIDDEN, text)
     if bool(parsed.get(KEY_FILE.name)) != bool(parsed.get(KEY_CERT.name)):
-        text = f"{KEY_FILE.name} and {KEY_CERT.name} have to be set together"
+        text = f"{KEY_FILE.name} and {KEY_CERT.name} must be set together"
         yield KEY_CERT.name, text
     password = parsed.get(PASSWORD_KEY.name)
     has_password = isinstance(password, Secret) and password.value

@@ -44,7 +44,7 @@ _MAX_MS: Final = 7 * 86_400_000
 
 def _hosts_problem(hosts: tuple[str, ...] | None) -> str | None:
     if not hosts:
-        return "It names no host"
+        return "The host is missing"
     try:
         parse_uri(",".join(hosts))
     except UriInvalid as error:
@@ -58,8 +58,8 @@ HOSTS: Final = Key(
     default=("localhost:6379",),
     importance=HIGH,
     check=ServersCheck("a list of host:port", _hosts_problem),
-    doc="The servers, host:port; several are nodes of a cluster. A URI is taken, too: "
-    "redis://, rediss://, redis-sentinel://.",
+    doc="The servers, host:port; several for a cluster. Also accepts a URI: redis://, rediss://, "
+    "redis-sentinel://.",
 )
 CLIENT_MODE: Final = Key(
     "redis.client.mode",
@@ -67,14 +67,14 @@ CLIENT_MODE: Final = Key(
     default="Standalone",
     importance=MEDIUM,
     check=one_of("Standalone", "Cluster"),
-    doc="Whether the hosts are one server or those of a Redis Cluster.",
+    doc="Whether to connect to a single server or to a Redis Cluster.",
 )
 TLS: Final = Key(
     "redis.ssl.enabled",
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether connections are made with TLS.",
+    doc="Whether to connect with TLS.",
 )
 PASSWORD_KEY: Final = Key(
     "redis.password",
@@ -88,7 +88,7 @@ USERNAME: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The user whose password it is; none: the server's default user.",
+    doc="The user. Without it: the server's default user.",
 )
 DATABASE: Final = Key(
     "redis.database",
@@ -96,14 +96,14 @@ DATABASE: Final = Key(
     default=1,
     importance=MEDIUM,
     check=between(0, _MAX_INT),
-    doc="The number of the database. A cluster has only 0, whatever is set.",
+    doc="The database number. Ignored for a cluster, which has only 0.",
 )
 KEEP_ALIVE: Final = Key(
     "redis.socket.keep.alive.enabled",
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether idle connections are kept alive by TCP.",
+    doc="Whether to enable TCP keep-alive.",
 )
 CONNECT_MS: Final = Key(
     "redis.socket.connect.timeout.ms",
@@ -111,7 +111,7 @@ CONNECT_MS: Final = Key(
     default=10_000,
     importance=LOW,
     check=between(0, _MAX_INT),
-    doc="How many ms to wait for a connection; 0: without end.",
+    doc="How many ms to wait for a connection; 0: indefinitely.",
 )
 KEY_STORE: Final = Key(
     "redis.ssl.keystore.path",
@@ -132,7 +132,7 @@ TRUST_STORE: Final = Key(
     STRING,
     default="",
     importance=MEDIUM,
-    doc="File with the certificates that are trusted: PKCS #12 or PEM; none: the system's.",
+    doc="File with the trusted certificates: PKCS #12 or PEM. Without it: the system's.",
 )
 TRUST_STORE_PASSWORD: Final = Key(
     "redis.ssl.truststore.password",
@@ -147,7 +147,7 @@ ATTEMPTS: Final = Key(
     default=3,
     importance=MEDIUM,
     check=between(1, _MAX_INT),
-    doc="How often a connection is tried before the batch is repeated later.",
+    doc="How many times to try to connect before the batch is retried later.",
 )
 DELAY_MS: Final = Key(
     "redis.connection.retry.delay.ms",
@@ -155,7 +155,7 @@ DELAY_MS: Final = Key(
     default=2_000,
     importance=MEDIUM,
     check=between(100, _MAX_INT),
-    doc="How many ms to wait between these.",
+    doc="How many ms to wait between these attempts.",
 )
 OPERATION_MS: Final = Key(
     "redis.operation.timeout.ms",
@@ -163,7 +163,7 @@ OPERATION_MS: Final = Key(
     default=10_000,
     importance=MEDIUM,
     check=between(100, _MAX_MS),
-    doc="How many ms to wait for an answer before the batch is repeated.",
+    doc="How many ms to wait for a response before the batch is retried.",
 )
 CHARSET: Final = Key(
     "redis.charset",
@@ -187,7 +187,7 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             invalid(
                 HOSTS.name,
                 f"[{', '.join(map(str, uri.addresses))}]",
-                "Several hosts are those of a cluster, which needs redis.client.mode=Cluster",
+                "Several hosts need redis.client.mode=Cluster",
             ),
         )
     if clustered and uri.mode is Mode.SENTINEL:
@@ -200,14 +200,12 @@ JCUSTENBORDER_SINK: Final = ConfigDef(
     TLS,
     PASSWORD_KEY,
     DATABASE,
-    ignored(
-        "redis.auto.reconnect.enabled", "boolean", True, "Connections are always created again."
-    ),
-    ignored("redis.request.queue.size", "int", _MAX_INT, "What Lettuce queues at most."),
+    ignored("redis.auto.reconnect.enabled", "boolean", True, "Reconnecting is always enabled."),
+    ignored("redis.request.queue.size", "int", _MAX_INT, "Size of Lettuce's request queue."),
     ignored("redis.socket.tcp.no.delay.enabled", "boolean", True, "TCP_NODELAY is always set."),
     KEEP_ALIVE,
     CONNECT_MS,
-    ignored("redis.ssl.provider", "string", "JDK", "Java's implementation of TLS."),
+    ignored("redis.ssl.provider", "string", "JDK", "Java's TLS implementation."),
     KEY_STORE,
     KEY_STORE_PASSWORD,
     TRUST_STORE,

@@ -71,7 +71,7 @@ HOST: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=all_of(non_empty(), ServersCheck("a host or a URI", _host_problem)),
-    doc="The server's host. A URI is taken, too: redis://, rediss://, redis-sentinel://.",
+    doc="The server's host. Also accepts a URI: redis://, rediss://, redis-sentinel://.",
     group=_CONNECTION,
     order=2,
 )
@@ -99,7 +99,7 @@ TLS: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether connections are made with TLS, by the `ssl.*` settings.",
+    doc="Whether to connect with TLS, configured by the `ssl.*` settings.",
     group=_CONNECTION,
     order=5,
 )
@@ -109,8 +109,8 @@ KCQL: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=checking("KCQL statements", _kcql_problem),
-    doc="What records become, statement by statement: [INSERT INTO key] SELECT fields FROM topic "
-    "[PK fields] [STOREAS SortedSet(score=field) | PubSub(channel=field) | "
+    doc="How records are written: [INSERT INTO key] SELECT fields FROM topic [PK fields] [STOREAS "
+    "SortedSet(score=field) | PubSub(channel=field) | "
     "GeoAdd(longitudeField=field,latitudeField=field) | Stream] [TTL=seconds].",
     group=_CONNECTION,
     order=1,
@@ -121,8 +121,8 @@ ERROR_POLICY: Final = Key(
     default="THROW",
     importance=HIGH,
     check=one_of("NOOP", "THROW", "RETRY", ignore_case=True),
-    doc="What is done with records that Redis refuses. NOOP: they are logged and left out. THROW, "
-    "RETRY: they go by `errors.*`. A server that is unreachable or busy is waited for in any case.",
+    doc="How to handle records that Redis refuses. NOOP: log and skip them. THROW, RETRY: as "
+    "`errors.*` specify. An unreachable or busy server is always waited for.",
     group=_CONNECTION,
     order=5,
 )
@@ -132,7 +132,7 @@ RETRY_MS: Final = Key(
     default=60_000,
     importance=MEDIUM,
     check=at_least(0),
-    doc="The ms between Kafka Connect's attempts with RETRY. Here the waits begin short and grow.",
+    doc="The ms between Kafka Connect's attempts with RETRY. Ignored: pauses begin short and grow.",
     group=_CONNECTION,
     order=6,
 )
@@ -142,7 +142,8 @@ RETRIES: Final = Key(
     default=20,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How often Kafka Connect repeats with RETRY. Here a server is waited for without end.",
+    doc="Kafka Connect's maximum number of retries with RETRY. Ignored: writes are retried "
+    "indefinitely.",
     group=_CONNECTION,
     order=7,
 )
@@ -151,7 +152,7 @@ DELIMITER: Final = Key(
     STRING,
     default=".",
     importance=LOW,
-    doc="What is between the fields of PK in a key.",
+    doc="Separator between the PK fields in a key.",
 )
 CLUSTER: Final = Key(
     "penstock.cluster",
@@ -165,20 +166,20 @@ USERNAME: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The user whose password it is; none: the server's default user.",
+    doc="The user. Without it: the server's default user.",
 )
 _TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
     ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
-    ("ssl.enabled.protocols", MEDIUM, "The versions that are used: TLSv1.2, TLSv1.3."),
-    ("ssl.cipher.suites", LOW, "The cipher suites that are used, by Java's names."),
+    ("ssl.enabled.protocols", MEDIUM, "The enabled versions: TLSv1.2, TLSv1.3."),
+    ("ssl.cipher.suites", LOW, "The enabled cipher suites, by Java's names."),
     ("ssl.keystore.type", MEDIUM, "The format of the key store: PEM or PKCS12."),
     ("ssl.keystore.location", HIGH, "The client's key and certificate."),
     ("ssl.truststore.type", MEDIUM, "The format of the trust store: PEM or PKCS12."),
-    ("ssl.truststore.location", HIGH, "The certificates that are trusted; else the system's."),
+    ("ssl.truststore.location", HIGH, "The trusted certificates. Without it: the system's."),
     (
         "ssl.endpoint.identification.algorithm",
         LOW,
-        "https: the server's name is checked; empty: it is not.",
+        "https: verify the server's host name; empty: do not.",
     ),
 )
 _TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
@@ -204,7 +205,7 @@ def _cluster_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     if uri is None or parsed.get(CLUSTER.name):
         return
     if len(uri.addresses) > 1 and uri.mode is not Mode.SENTINEL:
-        text = f"Several hosts are those of a cluster, which needs {CLUSTER.name}=true"
+        text = f"Several hosts need {CLUSTER.name}=true"
         yield HOST.name, invalid(HOST.name, HIDDEN if "@" in host else host, text)
 
 
@@ -221,7 +222,7 @@ LENSES_SINK: Final = ConfigDef(
         "connect.progress.enabled",
         "boolean",
         False,
-        "Whether the log tells how many records were processed; metrics do.",
+        "Whether to log how many records were processed; see the metrics instead.",
         group=_METRICS,
     ),
     DELIMITER,

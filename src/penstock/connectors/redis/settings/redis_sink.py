@@ -67,7 +67,7 @@ CHARSET: Final = Key(
     default="UTF-8",
     importance=HIGH,
     check=CHARSET_CHECK,
-    doc="The charset of keys and texts.",
+    doc="The charset of keys and strings.",
 )
 TYPE: Final = Key(
     "redis.type",
@@ -75,30 +75,31 @@ TYPE: Final = Key(
     default="STREAM",
     importance=HIGH,
     check=one_of(*TYPES),
-    doc="What records become: strings, hashes or JSON documents, one for each record's key; or "
-    "entries of one stream, list, set, sorted set or time series for the topic.",
+    doc="What each record is written as: a string, hash or JSON document under the record's key, "
+    "or an entry of the topic's stream, list, set, sorted set or time series.",
 )
 KEYSPACE: Final = Key(
     "redis.keyspace",
     STRING,
     default=TOPIC,
     importance=MEDIUM,
-    doc="The key of a stream, list, set, sorted set or time series; what other keys begin with. "
-    f"`{TOPIC}` is the topic. Empty: the record's key is the key.",
+    doc="The key of a stream, list, set, sorted set or time series; for other types, the prefix of "
+    f"keys. `{TOPIC}` is the topic. Empty: the record's key alone.",
 )
 SEPARATOR: Final = Key(
     "redis.separator",
     STRING,
     default=":",
     importance=MEDIUM,
-    doc="What is between the keyspace and the record's key.",
+    doc="Separator between the keyspace and the record's key.",
 )
 MULTI_EXEC: Final = Key(
     "redis.multiexec",
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether each pipeline is a transaction (MULTI, EXEC): others see all of it or nothing.",
+    doc="Whether to run each pipeline as a transaction (MULTI, EXEC), so that its writes become "
+    "visible together.",
 )
 REPLICAS: Final = Key(
     "redis.wait.replicas",
@@ -106,7 +107,7 @@ REPLICAS: Final = Key(
     default=0,
     importance=MEDIUM,
     check=between(0, _MAX_INT),
-    doc="How many replicas need to have the records before they count as written (WAIT).",
+    doc="How many replicas must have the records before they count as written (WAIT).",
 )
 REPLICAS_MS: Final = Key(
     "redis.wait.timeout",
@@ -114,7 +115,7 @@ REPLICAS_MS: Final = Key(
     default=1_000,
     importance=MEDIUM,
     check=between(0, _MAX_LONG),
-    doc="How many ms to wait for the replicas before the batch is repeated.",
+    doc="How many ms to wait for the replicas before the batch is retried.",
 )
 KEY_TTL: Final = Key(
     "redis.key.ttl",
@@ -122,8 +123,8 @@ KEY_TTL: Final = Key(
     default=-1,
     importance=MEDIUM,
     check=between(-1, _MAX_INT),
-    doc="After how many seconds keys expire that are written; -1: never. A record's header of that "
-    "name has precedence.",
+    doc="After how many seconds written keys expire; -1: never. A record header with this name "
+    "takes precedence.",
 )
 COMMAND: Final = Key(
     "redis.command",
@@ -131,14 +132,14 @@ COMMAND: Final = Key(
     default=None,
     importance=LOW,
     check=unless_none(one_of(*COMMANDS)),
-    doc="What versions before 1.0 had in place of `redis.type`, which has precedence if it is set.",
+    doc="Replaced by `redis.type` in version 1.0, which takes precedence.",
 )
 OLD_KEYSPACE: Final = Key(
     "redis.key",
     STRING,
     default=None,
     importance=LOW,
-    doc="What versions before 0.9 had in place of `redis.keyspace`, which has precedence.",
+    doc="Replaced by `redis.keyspace` in version 0.9, which takes precedence.",
 )
 
 

@@ -32,7 +32,7 @@ def _charset_problem(name: str | None) -> str | None:
     try:
         codecs.lookup((name or "").strip())
     except LookupError:
-        return f"The charset {name} is not known"
+        return f"The charset {name} is unknown"
     return None
 
 
@@ -64,7 +64,7 @@ PIPELINE_RECORDS: Final = Key(
     default=2_000,
     importance=LOW,
     check=between(1, 1_000_000),
-    doc="The most commands that are sent before their replies are read.",
+    doc="Maximum number of commands sent before their replies are read.",
     group=GROUP,
     order=90,
 )
@@ -74,7 +74,7 @@ PIPELINE_BYTES: Final = Key(
     default=1 << 20,
     importance=LOW,
     check=between(1, _MAX_INT),
-    doc="The most bytes that are sent before the replies are read, unless a single command is "
+    doc="Maximum number of bytes sent before the replies are read, unless a single command is "
     "larger.",
     group=GROUP,
     order=91,
@@ -108,6 +108,6 @@ def ignored(
         kinds[kind],
         default=default,
         importance=importance,
-        doc=f"{note} It is accepted and has no effect here.",
+        doc=f"{note} Accepted and ignored.",
         group=group,
     )

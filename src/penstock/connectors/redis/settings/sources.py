@@ -38,7 +38,7 @@ _DAY_MS: Final = 86_400_000
 def _entry_problem(text: str | None) -> str | None:
     if text is None or _ENTRY.fullmatch(text):
         return None
-    return "An entry's id is needed, such as 0-0 for all entries, or $ for new ones only"
+    return "Must be an entry id, such as 0-0 for all entries, or $ for new ones only"
 
 
 BATCH: Final = Key(
@@ -47,7 +47,7 @@ BATCH: Final = Key(
     default=500,
     importance=LOW,
     check=between(1, 1_000_000),
-    doc="The most records that are read at once.",
+    doc="Maximum number of records per read.",
 )
 NAME: Final = Key(
     "redis.stream.name",
@@ -55,7 +55,7 @@ NAME: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=non_empty(),
-    doc="The stream that is read.",
+    doc="The stream to read.",
 )
 STREAM_TOPIC: Final = Key(
     "topic",
@@ -63,7 +63,7 @@ STREAM_TOPIC: Final = Key(
     default=STREAM,
     importance=MEDIUM,
     check=non_empty(),
-    doc=f"The topic; `{STREAM}` in it is the name of the stream.",
+    doc=f"The topic; `{STREAM}` is replaced by the name of the stream.",
 )
 OFFSET: Final = Key(
     "redis.stream.offset",
@@ -71,8 +71,8 @@ OFFSET: Final = Key(
     default="0-0",
     importance=MEDIUM,
     check=checking("an entry's id, or $", _entry_problem),
-    doc="The entry after which the consumer group begins if it does not exist: 0-0: with the "
-    "first, $: with new ones.",
+    doc="Where the consumer group begins if it does not exist: after this entry. 0-0: at the first "
+    "entry, $: at new ones.",
 )
 DELIVERY: Final = Key(
     "redis.stream.delivery",
@@ -80,8 +80,8 @@ DELIVERY: Final = Key(
     default=AT_LEAST_ONCE,
     importance=MEDIUM,
     check=one_of(AT_LEAST_ONCE, AT_MOST_ONCE),
-    doc="at-least-once: entries are acknowledged when Kafka has their records and the offsets are "
-    "stored. at-most-once: when they are read.",
+    doc="at-least-once: entries are acknowledged after their records and offsets are stored in "
+    "Kafka. at-most-once: as they are read.",
 )
 GROUP: Final = Key(
     "redis.stream.consumer.group",
@@ -89,7 +89,7 @@ GROUP: Final = Key(
     default="kafka-consumer-group",
     importance=MEDIUM,
     check=non_empty(),
-    doc="The consumer group, which is created if it does not exist.",
+    doc="The consumer group; created if it does not exist.",
 )
 CONSUMER: Final = Key(
     "redis.stream.consumer.name",
@@ -97,7 +97,7 @@ CONSUMER: Final = Key(
     default=f"consumer-{TASK}",
     importance=MEDIUM,
     check=non_empty(),
-    doc=f"The consumer's name; `{TASK}` in it is the number of the task.",
+    doc=f"The consumer's name; `{TASK}` is replaced by the task number.",
 )
 BLOCK: Final = Key(
     "redis.stream.block",
@@ -105,7 +105,7 @@ BLOCK: Final = Key(
     default=100,
     importance=LOW,
     check=between(0, _DAY_MS),
-    doc="How many ms a read waits for entries at most; 0: as long as the worker lets it.",
+    doc="Maximum number of ms a read waits for entries; 0: as long as the worker allows.",
 )
 REDIS_STREAM_SOURCE: Final = ConfigDef(
     *CONNECTION_KEYS,
@@ -134,7 +134,7 @@ PATTERN: Final = Key(
     default="*",
     importance=MEDIUM,
     check=non_empty(),
-    doc="The keys that are read, as a glob pattern.",
+    doc="The keys to read, as a glob pattern.",
 )
 IDLE_MS: Final = Key(
     "redis.keys.timeout",
@@ -142,8 +142,8 @@ IDLE_MS: Final = Key(
     default=0,
     importance=LOW,
     check=between(0, _MAX_INT),
-    doc="After how many ms without a change Kafka Connect's task stops to read. It has no effect "
-    "here: the source reads until it is stopped.",
+    doc="After how many ms without a change Kafka Connect's task stops reading. Ignored: the "
+    "source reads until it is stopped.",
 )
 MODE: Final = Key(
     "mode",
@@ -151,7 +151,7 @@ MODE: Final = Key(
     default=LIVE,
     importance=MEDIUM,
     check=one_of(LIVE, LIVE_ONLY),
-    doc="LIVE: the keys that exist, then changes. LIVEONLY: changes only.",
+    doc="LIVE: the existing keys, then changes. LIVEONLY: changes only.",
 )
 REDIS_KEYS_SOURCE: Final = ConfigDef(
     *CONNECTION_KEYS,

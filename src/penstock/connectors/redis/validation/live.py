@@ -73,8 +73,8 @@ def _notifications(ask: Callable[..., Any], setting: str) -> Iterable[Finding]:
     if "K" not in flags or len(flags) < 2:
         yield Finding(
             setting,
-            "The server does not publish changes of keys: set notify-keyspace-events to KEA in "
-            f"its configuration (it is '{flags}')",
+            "The server does not publish keyspace notifications: set notify-keyspace-events to KEA "
+            f"in its configuration (it is '{flags}')",
         )
 
 

@@ -44,7 +44,7 @@ class Charset:
         if isinstance(value, bytes):
             return value
         raise DataError(
-            f"The {part} of the record has to be a string or bytes, it is {_kind(value)}. Use the "
+            f"The {part} of the record must be a string or bytes, not {_kind(value)}. Use the "
             f"StringConverter or the ByteArrayConverter ({part}.converter), or a transform"
         )
 
@@ -102,7 +102,7 @@ def _map(schema: Schema | None, charset: Charset) -> Fields:
 
     def head(name: Any) -> bytes:
         if type(name) is not str:
-            raise DataError(f"A field's name has to be a string, it is {_kind(name)}")
+            raise DataError(f"A field name must be a string, not {_kind(name)}")
         word = charset.encode(name)
         encoded = b"$%d\r\n%b\r\n" % (len(word), word)
         if len(heads) < _NAMES:
@@ -149,8 +149,8 @@ def number(value: Value, part: str) -> float:
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return float(value)
     raise DataError(
-        f"The {part} of the record has to be a number, it is {_kind(value)}. Use a transform that "
-        "takes it from the record"
+        f"The {part} of the record must be a number, not {_kind(value)}. Use a transform that "
+        "extracts it from the record"
     )
 
 
@@ -171,7 +171,7 @@ def _kind(value: Value) -> str:
 
 def _not_fields(kind: str) -> str:
     return (
-        f"The value of the record has to be a struct or a map, it is {kind}: its fields are those "
+        f"The value of the record must be a struct or a map, not {kind}: its fields become those "
         "of the hash or the entry (value.converter, redis.type)"
     )
 
@@ -180,7 +180,7 @@ TYPES: Final[tuple[tuple[str, str], ...]] = (
     ("INT8, INT16, INT32, INT64", "its digits, `5`"),
     ("FLOAT32, FLOAT64", "as Java prints it, `1.5`, `1.0E10`"),
     ("BOOLEAN", "`true`, `false`"),
-    ("STRING", "the text, in `redis.charset`"),
+    ("STRING", "the string, in `redis.charset`"),
     ("BYTES", "the bytes themselves"),
     ("ARRAY", "`[1, 2]`"),
     ("MAP", "`{k=v}`"),

@@ -113,9 +113,7 @@ def _store(parsed: kcql.Statement) -> Store:
     if not kind:
         return Store.CACHE
     if kind.lower() not in _STORES:
-        raise KcqlInvalid(
-            f"STOREAS {kind} is not known; it can be SortedSet, PubSub, GeoAdd or Stream"
-        )
+        raise KcqlInvalid(f"STOREAS {kind} is unknown; use SortedSet, PubSub, GeoAdd or Stream")
     return _STORES[kind.lower()]
 
 
@@ -124,7 +122,7 @@ def _check(statement: Statement) -> None:
     match statement.store:
         case Store.CACHE if not statement.keys:
             raise KcqlInvalid(
-                f"SELECT … FROM {topic} needs PK and the fields that make the key, or STOREAS"
+                f"SELECT … FROM {topic} needs PK with the fields of the key, or STOREAS"
             )
         case Store.SORTED_SET if not statement.keys and not statement.target:
             raise KcqlInvalid(f"STOREAS SortedSet of {topic} needs INSERT INTO and a key, or PK")

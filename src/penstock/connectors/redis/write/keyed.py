@@ -80,8 +80,8 @@ class KeyedMaker:
             def plain(row: int) -> bytes:
                 if keys[row] is None or keys[row] in ("", b""):
                     raise DataError(
-                        "The key of the record is null or empty; every record needs one (a "
-                        "transform such as ValueToKey makes it of the value)"
+                        "The key of the record is null or empty; every record needs one (use a "
+                        "transform such as ValueToKey)"
                     )
                 return charset.text_or_bytes(keys[row], "key")
 
@@ -113,7 +113,7 @@ class KeyedMaker:
             try:
                 ttl_s = int(text)
             except ValueError:
-                log.warning("The header %s is not a number of seconds: %r", TTL_HEADER, raw)
+                log.warning("The header %s is not a valid number of seconds: %r", TTL_HEADER, raw)
                 continue
             if ttl_s > 0:
                 return ttl_s
@@ -202,7 +202,7 @@ def _entry(fields: Fields) -> Make:
 def _sample(key: bytes, member: Value, value: Value) -> bytes:
     if isinstance(member, bool) or not isinstance(member, int):
         raise DataError(
-            "The key of the record has to be a whole number, the time of the sample in ms; use a "
+            "The key of the record must be an integer, the time of the sample in ms; use a "
             "transform, or the LongConverter (key.converter)"
         )
     # A repeated sample replaces itself; without this the server would refuse it.

@@ -64,7 +64,9 @@ class LensesMaker:
     def _skip(self, topic: str) -> None:
         if topic not in self._unknown:
             self._unknown.add(topic)
-            log.warning("connect.redis.kcql has no statement for topic %s: left out", topic)
+            log.warning(
+                "connect.redis.kcql has no statement for topic %s; skipping its records", topic
+            )
 
     def _command(self, statement: Statement, record: _Record) -> tuple[bytes, bytes, int] | None:
         if record.value[1] is None:
@@ -101,8 +103,8 @@ class LensesMaker:
             return self._delimiter.join(record.text(("_key", *path)) for path in names)
         if key is None or len(statement.keys) != 1:
             raise DataError(
-                "The record has neither a value nor a key with the fields of PK: nothing says "
-                "what to delete"
+                "The record has neither a value nor a key with the PK fields, so the key to delete "
+                "is unknown"
             )
         return text_of(schema)(key)
 
@@ -122,13 +124,9 @@ class _Record:
             try:
                 self.value = None, orjson.loads(value)
             except ValueError as error:
-                raise DataError(
-                    f"The value of the record is a string without JSON: {error}"
-                ) from error
+                raise DataError(f"The value of the record is not valid JSON: {error}") from error
         if not isinstance(self.value[1], dict):
-            raise DataError(
-                "The value of the record has to be a struct, a map or JSON of an object"
-            )
+            raise DataError("The value of the record must be a struct, a map or a JSON object")
 
     def at(self, path: tuple[str, ...]) -> Typed:
         """The schema and value at a path. Raises DataError if there is none."""
@@ -210,7 +208,7 @@ def _fields(typed: Typed) -> Mapping[str, Any]:
     schema, value = typed
     node = node_of(schema, lenses=True)(value)
     if not isinstance(node, dict):
-        raise DataError("What is selected with * has to be a struct or a map of strings")
+        raise DataError("SELECT * needs a struct or a map of strings")
     return node
 
 
@@ -240,7 +238,7 @@ def _geo_command(
     try:
         longitude, latitude = (double(record.number(path)) for path in paths)
     except DataError as error:
-        log.warning("A record without a place is skipped: %s", error)
+        log.warning("Skipping a record without a position: %s", error)
         return None
     payload = _payload(statement, record)
     return key, pack(b"GEOADD", key, longitude, latitude, payload), 0

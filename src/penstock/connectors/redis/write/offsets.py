@@ -50,8 +50,8 @@ def read_offsets(
             offsets[topic_partition] = 0 if data is None else int(orjson.loads(data)["offset"])
         except (ValueError, TypeError, KeyError) as error:
             raise PenstockError(
-                f"The key '{key.decode()}' holds no offset: {data!r}. Delete it to have the "
-                "partition written from its beginning"
+                f"The key '{key.decode()}' contains no offset: {data!r}. Delete it to write the "
+                "partition from the beginning"
             ) from error
     return offsets
 

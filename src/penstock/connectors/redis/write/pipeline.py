@@ -72,8 +72,8 @@ class Pipeline:
                 raise error_of(error, f"Cannot wait for the replicas of {node.address}")
             if received[0][:1] != b":" or int(received[0][1:]) < limits.replicas:
                 raise RedisUnavailable(
-                    f"{received[0][1:].decode()} replicas of {node.address} have the records "
-                    f"within {limits.replicas_ms} ms, redis.wait.replicas wants {limits.replicas}"
+                    f"Only {received[0][1:].decode()} replicas of {node.address} have the records "
+                    f"after {limits.replicas_ms} ms; redis.wait.replicas is {limits.replicas}"
                 )
             del self._unconfirmed[node]
 
@@ -112,7 +112,7 @@ class Pipeline:
             self._servers.refresh()
             outcome.again += rest
             outcome.waits = outcome.broken = True
-            outcome.why = str(error_of(broken, f"No answer from {node.address}"))
+            outcome.why = str(error_of(broken, f"No response from {node.address}"))
             break
         return ()
 

@@ -78,9 +78,7 @@ class RedisWriter(SinkWriter):
         }
         if seeks:
             for topic_partition, offset in seeks.items():
-                log.info(
-                    "Redis has %s up to offset %d; the sink resumes there", topic_partition, offset
-                )
+                log.info("Redis has %s up to offset %d; resuming there", topic_partition, offset)
             self._context.seek(seeks)
 
     def _offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -141,7 +139,7 @@ class RedisWriter(SinkWriter):
         except PenstockError as error:
             if not error.retriable:
                 raise
-            log.warning("Offsets are not stored in Redis, and not committed: %s", error)
+            log.warning("Cannot store offsets in Redis, so they are not committed: %s", error)
             return {}
         self._stored.update(new)
         return reached
@@ -165,11 +163,11 @@ class RedisWriter(SinkWriter):
     def _refuse(self, row: int, text: str, records: Records, failed: Failed) -> None:
         if self._plan.drops_refused:
             log.warning(
-                "Redis refuses the record at %s-%s@%d, which is skipped: %s",
+                "Redis refused the record at %s-%s@%d, which is skipped: %s",
                 records.topics[row], records.partitions[row], records.offsets[row], text,
             )  # fmt: skip
         else:
-            failed.setdefault(row, RecordRefused(f"Redis refuses the record: {text}"))
+            failed.setdefault(row, RecordRefused(f"Redis refused the record: {text}"))
 
 
 def _account(

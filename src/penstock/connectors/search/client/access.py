@@ -128,7 +128,7 @@ class Client:
             )
         except errors.ConnectionError as error:  # also of TLS, and timeouts
             cause = getattr(error, "info", None) or error
-            raise Unreachable(f"{self.place} does not answer: {cause}") from error
+            raise Unreachable(f"{self.place} did not respond: {cause}") from error
         except errors.TransportError as error:
             raise _answered(error) from error
         except errors.OpenSearchException as error:

@@ -59,5 +59,5 @@ class Checkpoints:
                 raise
             raise PenstockError(
                 f"The user may not refresh index '{index}': {error}. Set refresh=false, and "
-                "delay.ms to more than the index's refresh_interval"
+                "delay.ms longer than the index's refresh_interval"
             ) from error

@@ -89,7 +89,7 @@ class ShardPages:
         except Answered as error:
             if error.type not in ("index_not_found_exception", "index_closed_exception"):
                 raise
-            log.info("Index %s is gone or closed: %s", self.shard.index, error)
+            log.info("Index %s was deleted or closed: %s", self.shard.index, error)
             self.is_gone = True
             self._finish()
             return None
@@ -152,7 +152,7 @@ class ShardPages:
             if self._point is None or error.http_status != 404:
                 raise
             # It has expired, or its node is gone.
-            log.info("Opening another point in time: %s", error)
+            log.info("Opening a new point in time: %s", error)
             self._point = self._points.open(self.shard)
             return self._hits(body)
 

@@ -48,7 +48,7 @@ def position_of(
     if offset.get(UUID, shard.uuid) != shard.uuid or offset.get(FIELD, SEQ_NO) != plan.field:
         return None
     value = offset.get(VALUE)
-    assert not isinstance(value, str), "it is checked"
+    assert not isinstance(value, str), "checked before"
     return Position(value, int(offset[NUMBER]))  # type: ignore[arg-type] # it is checked
 
 
@@ -56,10 +56,10 @@ def check_offset(offset: Mapping[str, Primitive]) -> None:
     """Raises PenstockError unless this is an offset of a shard."""
     number = offset.get(NUMBER)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise PenstockError(f"Offset objects should have a whole number as '{NUMBER}'")
+        raise PenstockError(f"Offset objects should have an integer '{NUMBER}'")
     value = offset.get(VALUE)
     if isinstance(value, bool) or not isinstance(value, int | float | None):
-        raise PenstockError(f"Offset objects should have a number as '{VALUE}'")
+        raise PenstockError(f"Offset objects should have a number '{VALUE}'")
     if (value is None) != (offset.get(FIELD, SEQ_NO) == SEQ_NO):
         raise PenstockError(f"Offset objects should have both '{FIELD}' and '{VALUE}', or neither")
 

@@ -163,7 +163,8 @@ class SearchReader(SourceReader):
             values: list[Any] = [hit["_source"] for hit in hits]
         except KeyError:
             raise PenstockError(
-                f"Index '{page.shard.index}' keeps no `_source`, so its documents cannot be read"
+                f"Index '{page.shard.index}' does not store `_source`, so its documents cannot be "
+                "read"
             ) from None
         schema = None
         if self._plan.format is Format.JSON:

@@ -104,8 +104,8 @@ def demand_sortable(index: str, field: str, kind: str) -> None:
     """Raises PenstockError for a field that cannot be a position."""
     if kind not in INTEGERS | FRACTIONS | DATES:
         raise PenstockError(
-            f"The field '{field}' (position.field) is of type {kind} in index '{index}': a "
-            "position is a date or a number"
+            f"The field '{field}' (position.field) is of type {kind} in index '{index}'; it must "
+            "be a date or a number"
         )
 
 

@@ -83,8 +83,8 @@ USAGE: Final = Key(
     default="DISABLED",
     importance=HIGH,
     check=named(*USAGES),
-    doc="What the resources of `topic.to.external.resource.mapping` are; DISABLED: indices or data "
-    "streams are named after topics, and made where they are missing.",
+    doc="What the resources of `topic.to.external.resource.mapping` are. DISABLED: indices or data "
+    "streams are named after topics, and created if missing.",
     group=CONNECTION,
     order=4,
     recommender=Choices(USAGES),
@@ -104,7 +104,7 @@ MOST_RESOURCES: Final = Key(
     default=15,
     importance=MEDIUM,
     check=at_least(1),
-    doc="The most entries of `topic.to.external.resource.mapping`.",
+    doc="Maximum number of entries of `topic.to.external.resource.mapping`.",
     group=CONNECTION,
     order=6,
 )
@@ -114,7 +114,7 @@ STREAM_TYPE: Final = Key(
     default="NONE",
     importance=LOW,
     check=named(*_STREAM_TYPES),
-    doc="The first part of the name of data streams; NONE: documents go to indices.",
+    doc="The first part of data stream names. NONE: write to indices.",
     group=CONNECTION,
     order=7,
     recommender=Choices(_STREAM_TYPES),
@@ -125,7 +125,7 @@ STREAM_DATASET: Final = Key(
     default="",
     importance=LOW,
     check=_part_check("dataset"),
-    doc="The second part of the name of data streams.",
+    doc="The second part of data stream names.",
     group=CONNECTION,
     order=8,
 )
@@ -135,7 +135,7 @@ STREAM_NAMESPACE: Final = Key(
     default="${topic}",
     importance=LOW,
     check=_part_check("namespace"),
-    doc="The last part of the name of data streams; `${topic}` is the topic.",
+    doc="The last part of data stream names; `${topic}` is the topic.",
     group=CONNECTION,
     order=9,
 )
@@ -144,8 +144,8 @@ STREAM_TIMESTAMP: Final = Key(
     LIST,
     default=(),
     importance=LOW,
-    doc="Fields that `@timestamp` is from: the first one that a record has. Without any it is the "
-    "record's timestamp.",
+    doc="Fields for `@timestamp`: the first one that a record has is used. Without any, the "
+    "record's timestamp is used.",
     group=CONNECTION,
     order=9,
 )
@@ -155,7 +155,7 @@ BULK_BYTES: Final = Key(
     default=5 * 1024 * 1024,
     importance=LOW,
     check=between(-1, _MAX_INT),
-    doc="The most bytes of a bulk request; -1: any number.",
+    doc="Maximum number of bytes of a bulk request; -1: no limit.",
     group=CONNECTION,
     order=11,
 )
@@ -165,8 +165,8 @@ SYNCHRONOUSLY: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="No effect: offsets are committed when the cluster has taken the documents, whatever "
-    "transforms make of topics.",
+    doc="Ignored: offsets are committed after the cluster has indexed the documents, even if "
+    "transforms change topics.",
     group=CONNECTION,
     order=15,
 )
@@ -175,7 +175,7 @@ COMPRESSION: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether requests are compressed with gzip.",
+    doc="Whether to compress requests with gzip.",
     group=CONNECTION,
     order=20,
 )
@@ -185,7 +185,7 @@ IDLE: Final = Key(
     default=60_000,
     importance=LOW,
     check=between(-1, 86_400_000),
-    doc="No effect: a connection that the cluster has closed is opened again.",
+    doc="Ignored: connections that the cluster closed are reopened.",
     group=CONNECTION,
     order=21,
 )
@@ -194,8 +194,8 @@ AUTO_IDS: Final = Key(
     BOOLEAN,
     default=False,
     importance=MEDIUM,
-    doc="Whether the cluster makes the ids of documents (INSERT only). Records that are written "
-    "again become other documents then.",
+    doc="Whether the cluster generates the document ids (INSERT only). Records that are written "
+    "again then become new documents.",
     group=CONNECTION,
     order=22,
 )
@@ -205,8 +205,8 @@ NULLS: Final = Key(
     default="FAIL",
     importance=LOW,
     check=named("IGNORE", "DELETE", "FAIL"),
-    doc="What is done with records without a value: nothing, the document of their key is deleted, "
-    "or they are refused.",
+    doc="How to handle records without a value: ignore them, delete the document with their key, "
+    "or fail.",
     group=CONVERSION,
     order=7,
     recommender=Choices(("IGNORE", "DELETE", "FAIL")),
@@ -217,8 +217,8 @@ MALFORMED: Final = Key(
     default="FAIL",
     importance=LOW,
     check=named("IGNORE", "WARN", "FAIL"),
-    doc="What is done with records that the cluster refuses as documents. IGNORE and WARN leave "
-    "them out; with `errors.tolerance=all` they go to the dead letter queue in any case.",
+    doc="How to handle records that the cluster refuses as documents. IGNORE and WARN skip them; "
+    "with `errors.tolerance=all` they are always sent to the dead letter queue.",
     group=CONVERSION,
     order=8,
     recommender=Choices(("IGNORE", "WARN", "FAIL")),
@@ -228,7 +228,7 @@ VERSION_HEADER: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The header that the version of a document is from, a whole number; by default it is the "
+    doc="The header with the version of a document, an integer. By default the version is the "
     "record's offset.",
     group=CONVERSION,
     order=9,
@@ -239,7 +239,7 @@ WRITE_METHOD: Final = Key(
     default="INSERT",
     importance=LOW,
     check=named("INSERT", "UPSERT"),
-    doc="INSERT replaces documents; UPSERT sets the fields of the record and keeps others.",
+    doc="INSERT replaces documents; UPSERT sets the fields of the record and keeps the others.",
     group=CONVERSION,
     order=10,
     recommender=Choices(("INSERT", "UPSERT")),
@@ -281,7 +281,7 @@ SECURITY: Final = Key(
     default="PLAINTEXT",
     importance=MEDIUM,
     check=named("PLAINTEXT", "SSL"),
-    doc="SSL: connections are configured by `elastic.https.ssl.*`.",
+    doc="SSL: `elastic.https.ssl.*` configure the connections.",
     group="Security",
     order=1,
     recommender=Choices(("PLAINTEXT", "SSL")),

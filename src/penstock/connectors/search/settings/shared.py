@@ -76,8 +76,8 @@ URLS: Final = Key(
     default=REQUIRED,
     importance=HIGH,
     check=checking("URLs of the form http://host:port or https://host:port", _url_problem),
-    doc="The cluster's nodes, http://host:port or https://host:port. If one is https, all are; "
-    "without a scheme it is http.",
+    doc="The cluster's nodes, http://host:port or https://host:port. If one uses https, all do; "
+    "the default scheme is http.",
     group=CONNECTION,
     order=1,
 )
@@ -105,7 +105,7 @@ BATCH: Final = Key(
     default=2_000,
     importance=MEDIUM,
     check=between(1, 1_000_000),
-    doc="The most documents of a bulk request.",
+    doc="Maximum number of documents in a bulk request.",
     group=CONNECTION,
     order=10,
 )
@@ -115,7 +115,7 @@ IN_FLIGHT: Final = Key(
     default=5,
     importance=MEDIUM,
     check=between(1, 1_000),
-    doc="How many bulk requests of a task are sent at once.",
+    doc="Maximum number of concurrent bulk requests per task.",
     group=CONNECTION,
     order=12,
 )
@@ -125,7 +125,7 @@ BUFFERED: Final = Key(
     default=20_000,
     importance=LOW,
     check=between(1, _MAX_INT),
-    doc="How many documents of a task may wait for the cluster before it reads no more records.",
+    doc="How many of a task's documents may be pending before it stops reading records.",
     group=CONNECTION,
     order=13,
 )
@@ -135,7 +135,7 @@ LINGER: Final = Key(
     default=1,
     importance=LOW,
     check=between(0, _WEEK_MS),
-    doc="How long a bulk request waits for more records while it has fewer than `batch.size`.",
+    doc="How long a bulk request with fewer than `batch.size` records waits for more.",
     group=CONNECTION,
     order=14,
 )
@@ -149,8 +149,8 @@ def flush_timeout(default: int) -> Key[int]:
         default=default,
         importance=LOW,
         check=between(1_000, _WEEK_MS),
-        doc="How long the task waits for documents that were sent before it begins to try again. "
-        "Kafka Connect's task fails then; this one continues.",
+        doc="How long the task waits for pending documents before it retries. Kafka Connect's task "
+        "would fail; this one continues.",
         group=CONNECTION,
         order=15,
     )
@@ -162,9 +162,8 @@ RETRIES: Final = Key(
     default=5,
     importance=LOW,
     check=between(0, _MAX_INT),
-    doc="How often a request is repeated when the cluster is unreachable or busy (429). "
-    "After that the "
-    "task waits and tries again, without end.",
+    doc="How often to retry a request when the cluster is unreachable or busy (429). After that "
+    "the task waits and retries indefinitely.",
     group=CONNECTION,
     order=16,
 )
@@ -174,8 +173,7 @@ BACKOFF: Final = Key(
     default=100,
     importance=LOW,
     check=between(0, 86_400_000),
-    doc="How long the task waits before it repeats a request; twice as long each time, up to a "
-    "minute.",
+    doc="How long to wait before the first retry of a request; doubled each time, up to a minute.",
     group=CONNECTION,
     order=17,
 )
@@ -185,7 +183,7 @@ CONNECT_TIMEOUT: Final = Key(
     default=1_000,
     importance=LOW,
     check=between(0, 43_200_000),
-    doc="How long to wait for a connection; 0: without end.",
+    doc="How long to wait for a connection; 0: indefinitely.",
     group=CONNECTION,
     order=18,
 )
@@ -195,7 +193,7 @@ READ_TIMEOUT: Final = Key(
     default=3_000,
     importance=LOW,
     check=between(0, _WEEK_MS),
-    doc="How long to wait for an answer before the request is repeated; 0: without end.",
+    doc="How long to wait for a response before the request is retried; 0: indefinitely.",
     group=CONNECTION,
     order=19,
 )
@@ -204,7 +202,7 @@ KEY_IGNORE: Final = Key(
     BOOLEAN,
     default=False,
     importance=HIGH,
-    doc="Whether ids of documents are not made of keys, but `topic+partition+offset`.",
+    doc="Whether document ids are `topic+partition+offset` instead of keys.",
     group=CONVERSION,
     order=1,
 )
@@ -213,7 +211,7 @@ SCHEMA_IGNORE: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether mappings are not made of schemas: the cluster infers them from documents.",
+    doc="Whether the cluster infers mappings from documents, instead of using schemas.",
     group=CONVERSION,
     order=2,
 )
@@ -222,8 +220,8 @@ COMPACT: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="Whether maps with texts as keys are objects, and not arrays of `key` and `value`, as "
-    "other maps are.",
+    doc="Whether maps with string keys become objects. Other maps become arrays of `key` and "
+    "`value`.",
     group=CONVERSION,
     order=3,
 )
@@ -250,8 +248,8 @@ DROP_INVALID: Final = Key(
     BOOLEAN,
     default=False,
     importance=LOW,
-    doc="Whether records that cannot be converted are skipped. With `errors.tolerance=all` they "
-    "go to the dead letter queue in any case.",
+    doc="Whether to skip records that cannot be converted. With `errors.tolerance=all` they are "
+    "always sent to the dead letter queue.",
     group=CONVERSION,
     order=6,
 )

@@ -38,8 +38,8 @@ def _query_problem(text: str | None) -> str | None:
     try:
         query = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        return f"It is not JSON: {error}"
-    return None if isinstance(query, dict) and query else "It is not a query: a JSON object"
+        return f"Not valid JSON: {error}"
+    return None if isinstance(query, dict) and query else "A query must be a JSON object"
 
 
 INDICES: Final = Key(
@@ -47,8 +47,8 @@ INDICES: Final = Key(
     LIST,
     default=REQUIRED,
     importance=HIGH,
-    doc="What is read: names of indices, data streams and aliases, patterns with `*`; those that "
-    "begin with `-` are skipped. Of an alias, its filter is not used.",
+    doc="What to read: names of indices, data streams and aliases, or patterns with `*`; those "
+    "that begin with `-` are excluded. Filters of aliases are ignored.",
     group=_READING,
 )
 TOPIC: Final = Key(
@@ -56,8 +56,8 @@ TOPIC: Final = Key(
     STRING,
     default="${index}",
     importance=HIGH,
-    doc="The topic; `${index}` in it is the index, or the data stream that the index is of. "
-    "Characters that topics cannot have become `_`.",
+    doc="The topic; `${index}` is replaced by the index, or by its data stream. Characters not "
+    "allowed in topics become `_`.",
     group=_READING,
 )
 POSITION: Final = Key(
@@ -65,9 +65,9 @@ POSITION: Final = Key(
     STRING,
     default=SEQ_NO,
     importance=HIGH,
-    doc="The field by which documents are read, in ascending order: a date or a number that later "
-    "documents have more of. With `_seq_no` documents are read as they are written, and "
-    "again when they are changed.",
+    doc="The field by which documents are read, in ascending order: a date or a number that is "
+    "higher in later documents. With `_seq_no` documents are read in the order in which they were "
+    "written, and again after changes.",
     group=_READING,
 )
 QUERY: Final = Key(
@@ -76,7 +76,7 @@ QUERY: Final = Key(
     default="",
     importance=MEDIUM,
     check=checking("a query, as JSON", _query_problem),
-    doc="Which documents are read: a query of the cluster's, as JSON. By default all.",
+    doc="Which documents to read: a query of the cluster, as JSON. Default: all.",
     group=_READING,
 )
 FIELDS: Final = Key(
@@ -84,7 +84,7 @@ FIELDS: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="The fields that are read, with `*` for any part of their names. By default all.",
+    doc="Which fields to read; `*` stands for any part of a name. Default: all.",
     group=_READING,
 )
 FORMAT: Final = Key(
@@ -93,7 +93,7 @@ FORMAT: Final = Key(
     default=Format.MAP.value,
     importance=MEDIUM,
     check=one_of(*(choice.value for choice in Format)),
-    doc="What the value of a record is: map, the document without a schema, or json, its text.",
+    doc="The value of a record: map, the document without a schema, or json, a string.",
     group=_READING,
 )
 POLL: Final = Key(
@@ -102,7 +102,7 @@ POLL: Final = Key(
     default=5_000,
     importance=MEDIUM,
     check=at_least(1),
-    doc="How long after it has read a shard to its end the source looks for new documents.",
+    doc="How long to wait after the end of a shard before looking for new documents.",
     group=_READING,
 )
 DELAY: Final = Key(
@@ -111,9 +111,9 @@ DELAY: Final = Key(
     default=0,
     importance=MEDIUM,
     check=at_least(0),
-    doc="How much later than its position a document may become searchable. Dates are read "
-    "when they are so old, by the worker's clock; numbers when they have been the highest so long "
-    "ago. Documents that come later still are not read.",
+    doc="How much later than its position a document may become searchable. Dates are read once "
+    "they are this old by the worker's clock, numbers once they have been the highest for this "
+    "long. Documents that appear later are not read.",
     group=_READING,
 )
 REFRESH: Final = Key(
@@ -121,8 +121,8 @@ REFRESH: Final = Key(
     BOOLEAN,
     default=True,
     importance=LOW,
-    doc="With `_seq_no`: whether indices with new writes are refreshed before they are read. "
-    "Without, `delay.ms` must be longer than their `refresh_interval`.",
+    doc="With `_seq_no`: whether to refresh indices with new writes before reading them. If false, "
+    "`delay.ms` must be longer than their `refresh_interval`.",
     group=_READING,
 )
 BATCH: Final = Key(
@@ -131,7 +131,7 @@ BATCH: Final = Key(
     default=5_000,
     importance=MEDIUM,
     check=between(1, 10_000),
-    doc="The most documents of a request; fewer are asked for where they are more than 1 MB.",
+    doc="Maximum number of documents per request; fewer are requested if they exceed 1 MB.",
     group=_READING,
 )
 IN_FLIGHT: Final = Key(
@@ -140,7 +140,7 @@ IN_FLIGHT: Final = Key(
     default=4,
     importance=MEDIUM,
     check=between(1, 1_000),
-    doc="How many shards a task reads at once.",
+    doc="How many shards a task reads concurrently.",
     group=_READING,
 )
 KEEP_ALIVE: Final = Key(
@@ -149,8 +149,8 @@ KEEP_ALIVE: Final = Key(
     default=300_000,
     importance=LOW,
     check=at_least(0),
-    doc="How long the cluster keeps a point in time after a request; 0: none are used. Clusters "
-    "before Elasticsearch 7.10 and OpenSearch 2.4 have none.",
+    doc="How long the cluster keeps a point in time after a request; 0: do not use any. "
+    "Elasticsearch before 7.10 and OpenSearch before 2.4 do not support them.",
     group=_READING,
 )
 INDICES_POLL: Final = Key(
@@ -159,7 +159,7 @@ INDICES_POLL: Final = Key(
     default=60_000,
     importance=LOW,
     check=at_least(1),
-    doc="How often the source looks for new indices.",
+    doc="How often to look for new indices.",
     group=_READING,
 )
 READ_TIMEOUT: Final = Key(
@@ -168,7 +168,7 @@ READ_TIMEOUT: Final = Key(
     default=60_000,
     importance=LOW,
     check=between(0, _MAX_INT),
-    doc="How long to wait for an answer before the request is repeated; 0: without end.",
+    doc="How long to wait for a response before the request is retried; 0: indefinitely.",
     group=shared.CONNECTION,
 )
 SHARDS: Final = Key(
@@ -176,7 +176,7 @@ SHARDS: Final = Key(
     LIST,
     default=(),
     importance=LOW,
-    doc="Of a task: the shards that it reads. Not to be set.",
+    doc="The shards that a task reads. Do not set.",
     group=_READING,
 )
 
@@ -189,7 +189,7 @@ def _delay_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     ):
         yield (
             DELAY.name,
-            f"With {REFRESH.name}=false and {POSITION.name}={SEQ_NO} {DELAY.name} has to be longer "
+            f"With {REFRESH.name}=false and {POSITION.name}={SEQ_NO} {DELAY.name} must be longer "
             "than the indices' refresh_interval, or documents are lost.",
         )
 

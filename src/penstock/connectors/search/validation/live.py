@@ -69,7 +69,9 @@ def cluster_findings(
     if len(parts) < 2:
         yield Finding(shared.URLS.name, "The server is neither Elasticsearch nor OpenSearch")
     elif version.get("distribution") != "opensearch" and parts < _OLDEST:
-        yield Finding(shared.URLS.name, f"Elasticsearch {number} is too old: 7.0 is the oldest")
+        yield Finding(
+            shared.URLS.name, f"Elasticsearch {number} is too old: 7.0 or newer is required"
+        )
     elif has_streams and version.get("distribution") != "opensearch" and parts < (7, 9):
         yield Finding(
             shared.URLS.name,

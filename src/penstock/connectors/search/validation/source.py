@@ -31,7 +31,7 @@ def source_findings(
                     yield Finding(
                         k.INDICES.name,
                         f"There is no index, data stream or alias '{name}'. A pattern, such as "
-                        f"'{name}*', may be of indices to come.",
+                        f"'{name}*', may match future indices.",
                     )
         except PenstockError as error:
             yield Finding(k.INDICES.name, f"Failed to look for indices: {error}")

@@ -121,7 +121,7 @@ class TopicActions:
             case Ids.NONE:
                 return None
         if len(id) > _LONGEST_ID // 4 and (size := len(id.encode(errors="replace"))) > _LONGEST_ID:
-            raise DataError(f"The key is too long for a document's id: {size} bytes of 512")
+            raise DataError(f"The key is too long for a document's id: {size} bytes, at most 512")
         return id
 
     def _metadata(self, id: str | None, routing: str | None) -> str:
@@ -141,7 +141,7 @@ class TopicActions:
         routing = at_path(document, self._plan.routing_path)
         if isinstance(routing, bool) or not isinstance(routing, str | int | float) or routing == "":
             path = "".join(f"/{part}" for part in self._plan.routing_path)
-            raise DataError(f"The value has no text or number for the routing at {path}")
+            raise DataError(f"The value has no string or number for the routing at {path}")
         return routing if isinstance(routing, str) else dump(routing).decode()
 
     def _version(self, offset: int, headers: Sequence[Header]) -> int:
@@ -158,7 +158,7 @@ class TopicActions:
                     return int(text)
                 except (TypeError, ValueError):
                     raise DataError(
-                        f"The header '{name}' (external.version.header) is not a whole number"
+                        f"The header '{name}' (external.version.header) is not an integer"
                     ) from None
         raise DataError(f"The record has no header '{name}' (external.version.header)")
 
@@ -168,7 +168,7 @@ def stamped(document: Any, streams: DataStreams, timestamp: int | None) -> Any:
     if not streams.sets_timestamp:
         return document
     if not isinstance(document, dict):
-        raise DataError("A document of a data stream is a JSON object, and the value is none.")
+        raise DataError("A document of a data stream must be a JSON object, but the value is not.")
     if streams.fields:
         for name in streams.fields:
             if name in document:
@@ -192,5 +192,5 @@ def pointer(text: str) -> tuple[str, ...]:
     if not text:
         return ()
     if not text.startswith("/"):
-        raise ValueError(f"A JSON pointer starts with '/': {text}")
+        raise ValueError(f"A JSON pointer must start with '/': {text}")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))

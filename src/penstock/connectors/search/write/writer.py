@@ -232,7 +232,7 @@ class SearchWriter(SinkWriter):
             request = self._pending[0]
             if not request.done.wait(max(deadline - self._clock(), 0)):
                 raise Unavailable(
-                    f"The cluster has not taken {pending} documents within flush.timeout.ms "
+                    f"The cluster did not index {pending} documents within flush.timeout.ms "
                     f"({self._plan.flush_timeout_ms})"
                 )
             if request.error is not None:
@@ -267,7 +267,7 @@ class SearchWriter(SinkWriter):
 
     def _report(self, request: Request, refusal: Refusal, behavior: Refusals) -> None:
         if behavior is Refusals.WARN:
-            log.warning("The cluster has refused a record: %s", refusal.reason)
+            log.warning("The cluster refused a record: %s", refusal.reason)
         if behavior in (Refusals.FAIL, Refusals.REPORT) or self._context.tolerates_errors:
             self._context.report(
                 request.records.ref(refusal.action.row),

@@ -107,7 +107,7 @@ def test_times_that_are_known_and_times_that_are_not() -> None:
 def test_fields_that_name_a_folder() -> None:
     given = [("a", "x y"), ("a", 5), ("a", True), ("a", None)]
     assert [field_text(*each) for each in given] == ["a=x y", "a=5", "a=true", "a=null"]
-    with pytest.raises(DataError, match=r"'a', whose value is float"):
+    with pytest.raises(DataError, match=r"'a' of partition.field.name is of type float"):
         field_text("a", 1.5)
 
 

@@ -34,7 +34,7 @@ def rows(
     return Rows(offsets, each, runs, times, tombstones)
 
 
-def told(actions: Sequence[Action]) -> list[str]:
+def reported(actions: Sequence[Action]) -> list[str]:
     return [
         f"{each.file.folder}{each.file.start}:{','.join(map(str, each.rows))}"
         if isinstance(each, Add)
@@ -44,7 +44,7 @@ def told(actions: Sequence[Action]) -> list[str]:
 
 
 def actions(rules: Rules, rows: Rows, now: int = 0) -> list[str]:
-    return told(advance(rules, EMPTY, rows, now)[1])
+    return reported(advance(rules, EMPTY, rows, now)[1])
 
 
 def test_a_file_ends_at_its_size() -> None:
@@ -103,7 +103,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     rules = Rules(100, compatibility=Compatibility.BACKWARD)
     given = rows(schemas=[(3, V1), (4, None), (5, STRING), (10, V1)])
     _, done, refused = advance(rules, EMPTY, given, 0)
-    assert told(done) == ["a0:0,1,2,5,6,7,8,9"]
+    assert reported(done) == ["a0:0,1,2,5,6,7,8,9"]
     assert sorted(refused) == [3, 4]
 
 
@@ -125,12 +125,12 @@ def test_files_end_before_too_many_are_open() -> None:
 def test_files_end_by_the_clock() -> None:
     rules = Rules(100, schedule_ms=1000)
     span, done, _ = advance(rules, EMPTY, rows(), now=5_400)
-    assert told(done) == ["a0:0,1,2,3,4,5,6,7,8,9"]
+    assert reported(done) == ["a0:0,1,2,3,4,5,6,7,8,9"]
     assert not is_due(rules, span, 5_999)
     assert is_due(rules, span, 6_000)
     assert not is_due(rules, EMPTY, 6_000)
     _, done, _ = advance(rules, span, rows(offsets=[10, 11]), now=6_001)
-    assert told(done) == ["cut 10", "a10:0,1"]
+    assert reported(done) == ["cut 10", "a10:0,1"]
 
 
 def test_the_schedule_begins_at_midnight() -> None:

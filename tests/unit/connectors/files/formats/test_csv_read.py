@@ -112,7 +112,7 @@ def test_cells_that_do_not_fit_fail_their_row_alone() -> None:
         (
             "a,b\n1\n1,2\n1,2,3\n",
             [None, ("1", "2"), None],
-            "Line 2: it has 1 cells, and the file 2",
+            "Line 2: it has 1 cells, but the file has 2",
         ),
         ('a,b\n"1"x,2\n3,4\n', [None, ("3", "4")], "Line 2: text follows a closing quote"),
         ('a,b\n5" pipe,2\n3,"4\n5"\n', [('5" pipe', "2"), ("3", "4\n5")], None),

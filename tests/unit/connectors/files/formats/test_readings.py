@@ -250,7 +250,7 @@ def test_a_line_that_has_no_end_is_refused() -> None:
     result = read(its, b"a\n" + b"x" * 1_000_000, max_bytes=1000)
     assert result.values == ["a"]
     assert isinstance(result.error, TooLarge)
-    assert "larger than 100000 bytes; raise penstock.record.max.bytes" in str(result.error)
+    assert "larger than 100000 bytes; increase penstock.record.max.bytes" in str(result.error)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_snappy_of_hadoop_and_of_java() -> None:
     assert values(its, data)[-1] == "line 99999"
 
 
-def test_a_store_that_is_away_is_told_as_such() -> None:
+def test_a_store_that_is_unreachable_is_reported_as_such() -> None:
     class Away(File):
         left = 3
 

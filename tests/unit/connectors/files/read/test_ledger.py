@@ -166,7 +166,7 @@ def test_a_file_that_was_renamed_is_still_known_until_it_is_gone() -> None:
 
 
 @pytest.mark.parametrize("value", ["x", "-1", True, 1.5])
-def test_offsets_that_cannot_be_are_told(value: str | float | bool) -> None:
+def test_impossible_offsets_are_reported(value: str | float | bool) -> None:
     with pytest.raises(DataError, match="fileOffset"):
         FolderLedger(
             [SourceOffset({"folder": "a/"}, {"lastFileRead": "a/b", "fileOffset": value})],

@@ -129,7 +129,7 @@ def test_names_have_both_offsets() -> None:
 
 
 @pytest.mark.parametrize("committed", [0, 7, 10, 12, 25])
-def test_names_of_files_say_where_to_go_on(committed: int) -> None:
+def test_names_of_files_say_where_to_continue(committed: int) -> None:
     disk = Disk()
     first = Task(disk, props())
     first.run(12)
@@ -242,7 +242,7 @@ def test_two_tasks_that_claim_at_once_do_not_both_write() -> None:
 
 
 @pytest.mark.parametrize("given", [props(), BY_KIND], ids=["one", "several"])
-def test_a_store_that_is_away_now_and_then_loses_nothing(given: dict[str, str]) -> None:
+def test_a_store_that_is_unreachable_now_and_then_loses_nothing(given: dict[str, str]) -> None:
     whole = Disk()
     Task(whole, given).run(TOTAL)
     for seed in range(30):
@@ -330,7 +330,7 @@ def test_commits_that_confluents_connector_has_begun_are_finished() -> None:
     check(disk, 10)
 
 
-def test_a_log_says_where_to_go_on_if_its_files_were_moved_away() -> None:
+def test_a_log_says_where_to_continue_if_its_files_were_moved_away() -> None:
     disk = Disk()
     files = entry("BEGIN") + entry("/t", "/topics/orders/x/orders+7+0+41.json") + entry("END")
     log_with(disk, HEAD + files, "log.1")
@@ -353,7 +353,7 @@ def test_a_log_is_taken_from_a_connector_that_was_killed() -> None:
     assert not task.writer._partitions[AT].unclaimed
 
 
-def test_a_log_that_is_none_is_refused() -> None:
+def test_an_invalid_log_is_refused() -> None:
     disk = Disk()
     log_with(disk, b"what is this")
     with pytest.raises(StoreRefused, match="/logs/orders/7/log should be the write-ahead log"):
@@ -374,7 +374,7 @@ def test_records_that_are_left_out_are_not_read_again() -> None:
     assert again.next == 9
 
 
-def test_an_assignment_waits_for_a_store_that_is_away() -> None:
+def test_an_assignment_waits_for_a_store_that_is_unreachable() -> None:
     disk = Disk()
     Task(disk, props()).run(12)
     away = [True]

@@ -68,13 +68,13 @@ def test_a_file_is_read_from_any_place(tmp_path: Path) -> None:
     file.close()
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:
     store, found = one(tmp_path)
     file = store.open(found)
     file.read(2)
     with (tmp_path / "a").open("ab") as more:
         more.write(b"x")
-    with pytest.raises(FileChanged, match="was written to"):
+    with pytest.raises(FileChanged, match="was modified"):
         file.read(2)
     file.close()
     with pytest.raises(FileChanged):

@@ -57,12 +57,12 @@ def test_complete_commits_are_found(data: bytes, expected: list[list[tuple[str, 
     ("data", "why"),
     [
         (b"SEQ\x06" + MARK, "begins with"),
-        (HEAD + b"\xff" * 4 + b"x" * 16, "not where an entry begins"),
+        (HEAD + b"\xff" * 4 + b"x" * 16, "no entry begins"),
         (HEAD + b"\xff\xff\xff\xfe", "size -2"),
-        (HEAD + (8).to_bytes(4) + (4).to_bytes(4) + b"\x7fabcdefg", "a text has the size"),
+        (HEAD + (8).to_bytes(4) + (4).to_bytes(4) + b"\x7fabcdefg", "a string has the size"),
     ],
 )
-def test_what_is_no_log_is_told(data: bytes, why: str) -> None:
+def test_an_invalid_log_is_reported(data: bytes, why: str) -> None:
     with pytest.raises(NotALog, match=why):
         commits(data)
 

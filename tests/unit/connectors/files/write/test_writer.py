@@ -519,7 +519,7 @@ def joined(records: Sequence[Records]) -> Records:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("settings", KILLED.values(), ids=KILLED)
-def test_whoever_is_killed_at_any_instant_leaves_neither_a_gap_nor_a_duplicate(
+def test_a_task_killed_at_any_instant_leaves_neither_a_gap_nor_a_duplicate(
     settings: dict[str, str], seed: int
 ) -> None:
     chance = random.Random(seed)

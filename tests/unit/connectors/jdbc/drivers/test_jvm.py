@@ -91,7 +91,7 @@ def test_a_relative_name_is_found_where_spark_puts_files(
     assert jars_of(["driver.jar"]) == [str(jar)]
 
 
-def test_what_is_missing_is_told_with_the_setting(
+def test_what_is_missing_is_reported_with_the_setting(
     jar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CLASSPATH", raising=False)
@@ -99,14 +99,14 @@ def test_what_is_missing_is_told_with_the_setting(
     assert problem(other(str(jar), "some.Driver")) is None
     for jars, named, setting, said in (
         ("", "", "connection.url", "penstock.jdbc.driver.jars"),
-        (str(jar.parent / "other.JAR"), "", "connection.url", "none of these jars has one"),
+        (str(jar.parent / "other.JAR"), "", "connection.url", "none of these jars contains one"),
         (f"{jar},gone.jar", "", "penstock.jdbc.driver.jars", "gone.jar"),
         (str(jar), "another.Driver", "penstock.jdbc.driver.class", "another.Driver"),
     ):
-        told = problem(other(jars, named))
-        assert told is not None
-        assert told[0] == setting
-        assert said in told[1]
+        reported = problem(other(jars, named))
+        assert reported is not None
+        assert reported[0] == setting
+        assert said in reported[1]
     monkeypatch.setenv("CLASSPATH", str(jar))
     assert problem(other()) is None
 

@@ -75,13 +75,16 @@ def test_a_timeout_of_zero_waits_without_end() -> None:
 BAD = [
     ("postgresql://h/d", "jdbc:"),
     ("jdbc:oracle", "jdbc:DATABASE:"),
-    ("jdbc:postgresql://h:port/d", "not a port"),
+    ("jdbc:postgresql://h:port/d", "not a valid port"),
     ("jdbc:postgresql://h/d?sslkey=/a.pk8", "openssl"),
-    ("jdbc:postgresql://h/d?sslmode=maybe", "sslmode 'maybe' is none of disable, allow"),
-    ("jdbc:postgresql://h/d?channelBinding=on", "channelBinding 'on' is none of disable, prefer"),
-    ("jdbc:postgresql://h/d?gssEncMode=no", "gssEncMode 'no' is none of disable, allow"),
-    ("jdbc:postgresql://h/d?sslNegotiation=x", "sslNegotiation 'x' is none of postgres, direct"),
-    ("jdbc:mysql://h/d?sslKey=k.pem", "name that with sslCert"),
+    ("jdbc:postgresql://h/d?sslmode=maybe", "sslmode 'maybe' is not one of disable, allow"),
+    (
+        "jdbc:postgresql://h/d?channelBinding=on",
+        "channelBinding 'on' is not one of disable, prefer",
+    ),
+    ("jdbc:postgresql://h/d?gssEncMode=no", "gssEncMode 'no' is not one of disable, allow"),
+    ("jdbc:postgresql://h/d?sslNegotiation=x", "sslNegotiation 'x' is not one of postgres, direct"),
+    ("jdbc:mysql://h/d?sslKey=k.pem", "name it with sslCert"),
     ("jdbc:postgresql://h/d?targetServerType=best", "targetServerType"),
     ("jdbc:postgresql://h/d?connectTimeout=soon", "connectTimeout"),
     ("jdbc:mysql:h/d", "'//'"),
@@ -127,7 +130,7 @@ def test_time_zones_are_named_as_in_java(name: str, known: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Olympus", "GMT+25", "GMT+5:30:1", "../etc/passwd"])
-def test_a_time_zone_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_time_zone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="zone"):
         zone(name)
 

@@ -79,16 +79,16 @@ def test_a_file_that_is_no_database_is_an_error_of_the_url(tmp_path: Path) -> No
     ((setting, text),) = errors(shop.source())
     assert setting == "connection.url"
     assert "file is not a database" in text
-    assert "Is connection.url the right one?" in text
+    assert "Check connection.url." in text
 
 
-def test_a_folder_that_is_not_there_is_an_error_of_the_url(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_of_the_url(tmp_path: Path) -> None:
     shop = Shop.__new__(Shop)
     shop.file = tmp_path / "nowhere" / "shop.db"
     for found in (shop.source(), shop.sink(auto__create=True)):
         ((setting, text),) = errors(found)
         assert setting == "connection.url"
-        assert text.endswith("Is the path the right one?")
+        assert text.endswith("Check the path.")
 
 
 def test_a_file_that_is_not_there_yet_is_an_empty_database_and_is_not_made(tmp_path: Path) -> None:
@@ -195,19 +195,19 @@ def test_columns_of_a_query_are_offered(shop: Shop) -> None:
     assert offered(found, "table.whitelist") is None
 
 
-def test_a_table_that_does_not_exist_is_told_with_the_nearest_ones(shop: Shop) -> None:
+def test_a_table_that_does_not_exist_is_reported_with_the_nearest_ones(shop: Shop) -> None:
     ((setting, text),) = errors(shop.source(table__whitelist="orders,Ordres"))
     assert setting == "table.whitelist"
-    assert text.startswith("Invalid value Ordres for configuration table.whitelist: there is no ")
-    assert text.endswith("; near it: orders")
+    assert text.startswith("Invalid value Ordres for configuration table.whitelist: it does not ")
+    assert text.endswith("; similar: orders")
     ((_, text),) = errors(shop.source(table__whitelist="xyzzy"))
-    assert text.endswith("; there: free, lines, orders")
+    assert text.endswith("; existing: free, lines, orders")
 
 
-def test_a_table_of_a_kind_that_is_left_out_is_told_as_such(shop: Shop) -> None:
+def test_a_table_of_a_kind_that_is_left_out_is_reported_as_such(shop: Shop) -> None:
     ((setting, text),) = errors(shop.source(table__whitelist="paid"))
     assert setting == "table.whitelist"
-    assert "it is there as paid (VIEW), which table.types" in text
+    assert "it exists as paid (VIEW), which table.types" in text
     assert errors(shop.source(table__whitelist="paid", table__types="VIEW", mode="bulk")) == []
 
 
@@ -227,12 +227,12 @@ def test_tables_that_are_chosen_by_patterns_may_come_later(shop: Shop) -> None:
         (
             {"incrementing__column__name": "note"},
             "incrementing.column.name",
-            "holds no whole numbers",
+            "is not an integer column",
         ),
         (
             {"incrementing__column__mapping": "orders:note"},
             "incrementing.column.mapping",
-            "holds no whole numbers (incrementing.column.mapping)",
+            "is not an integer column (incrementing.column.mapping)",
         ),
         (
             {"incrementing__column__mapping": "lines:id"},
@@ -242,14 +242,14 @@ def test_tables_that_are_chosen_by_patterns_may_come_later(shop: Shop) -> None:
         (
             {"mode": "timestamp", "timestamp__column__name": "note"},
             "timestamp.column.name",
-            "holds no timestamps",
+            "is not a timestamp column",
         ),
         (
             {"mode": "timestamp", "timestamp__column__name": "paid"},
             "timestamp.column.name",
             "'paid' of table 'orders' may be null",
         ),
-        ({"table__whitelist": "free"}, "incrementing.column.name", "numbers by itself"),
+        ({"table__whitelist": "free"}, "incrementing.column.name", "auto-increment column"),
     ],
 )
 def test_columns_that_rows_cannot_be_found_by_are_errors(
@@ -261,22 +261,22 @@ def test_columns_that_rows_cannot_be_found_by_are_errors(
     assert said in text
 
 
-def test_every_table_that_is_wrong_is_told(shop: Shop) -> None:
+def test_every_table_that_is_wrong_is_reported(shop: Shop) -> None:
     found = shop.source(mode="timestamp", timestamp__column__name="at")
     assert [setting for setting, _ in errors(found)] == ["timestamp.column.name"]
     found = shop.source(mode="timestamp", timestamp__column__name="paid")
     assert [text.split(" has no")[0].split("of table")[-1] for _, text in errors(found)] == [
         "Table 'free'",
         "Table 'lines'",
-        " 'orders' may be null, and rows in which it is would never be read. Declare it NOT NULL, "
-        "or set validate.non.null=false.",
+        " 'orders' may be null, and rows with null there would never be read. Declare it NOT "
+        "NULL, or set validate.non.null=false.",
     ]
 
 
 def test_a_query_that_the_database_refuses_is_an_error_of_it(shop: Shop) -> None:
     ((setting, text),) = errors(shop.source(query="SELECT missing FROM orders", mode="bulk"))
     assert setting == "query"
-    assert text.startswith("The database refuses the query: no such column: missing")
+    assert text.startswith("The database rejected the query: no such column: missing")
 
 
 def test_a_query_that_takes_too_long_is_no_error(
@@ -302,7 +302,7 @@ def test_a_table_that_is_missing_is_an_error_unless_it_is_created(shop: Shop) ->
     ((setting, text),) = errors(shop.sink(topics="orders,order"))
     assert setting == "table.name.format"
     assert text.startswith('Table "order" is missing')
-    assert text.endswith("; near it: orders")
+    assert text.endswith("; similar: orders")
     assert errors(shop.sink(topics="orders,order", auto__create=True)) == []
     mapped = {"topics__to__tables__mapping": "a:nowhere", "table__name__format": "${topic}s"}
     ((setting, text),) = errors(shop.sink(topics="a,order", **mapped))
@@ -354,7 +354,7 @@ def test_what_is_no_table_of_a_wanted_kind_is_an_error(shop: Shop) -> None:
         (
             {"pk__mode": "record_key", "key__converter": "org.example.StringConverter"},
             "pk.fields",
-            "pk.fields has to name exactly one column, for the whole key; it names 0",
+            "pk.fields must name exactly one column, for the whole key; it names 0",
         ),
         (
             {
@@ -363,7 +363,7 @@ def test_what_is_no_table_of_a_wanted_kind_is_an_error(shop: Shop) -> None:
                 "pk__fields": "id,note",
             },
             "pk.fields",
-            "With pk.mode=record_value and LongConverter, pk.fields has to name exactly one",
+            "With pk.mode=record_value and LongConverter, pk.fields must name exactly one",
         ),
     ],
 )
@@ -420,3 +420,17 @@ def test_a_file_that_may_not_be_written_is_an_error(
         "auto.create",
     ]
     assert all(str(shop.file) in text for _, text in found)
+
+
+def test_a_host_that_postgresql_rejects_needs_an_entry_in_its_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(database: Database) -> None:
+        raise DatabaseRefused('FATAL: no pg_hba.conf entry for host "::1", user "u"')
+
+    monkeypatch.setattr(Database, "connect", refuse)
+    given = {"connection.url": "jdbc:postgresql://h/x", "connection.user": "u", "topics": "t"}
+    [(setting, text)] = errors(list(JdbcSink().validate_live(JDBC_SINK.parse(given))))
+    assert setting == "connection.user"
+    assert "pg_hba.conf." in text
+    assert "privilege" not in text

@@ -117,7 +117,7 @@ def test_the_table_of_offsets_is_filled_only_once() -> None:
     assert "NOT EXISTS" in sql
 
 
-def test_numbers_that_are_none_are_refused_where_there_are_not() -> None:
+def test_nan_and_infinity_are_refused_if_the_database_does_not_support_them() -> None:
     bad: dict[int, Exception] = {}
     encode = dialect("jdbc:sqlserver://x").encoder(s.FLOAT64)
     assert encode([1.5, float("nan"), None], bad) == [1.5, None, None]

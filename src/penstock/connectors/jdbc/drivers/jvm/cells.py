@@ -213,7 +213,7 @@ def written(cells: Sequence[Any], zone: str) -> tuple[str, pa.Array]:
         if letter == "D":
             return letter, array.cast(pa.date32()).cast(pa.int32()).cast(sent_as)
         return letter, array.cast(sent_as)
-    raise RowRefused(f"{array.type} is nothing that a column holds")
+    raise RowRefused(f"{array.type} cannot be stored in a column")
 
 
 def _clock(cells: pa.Array, zone: str) -> pa.Array:

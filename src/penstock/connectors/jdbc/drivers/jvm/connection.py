@@ -58,7 +58,9 @@ class DriverConnection(Connection):
         finally:
             thread.setContextClassLoader(previous_loader or loader)  # Python's threads have none
         if raw is None:
-            raise ConfigInvalid([f"{CLASS}: this driver is not for '{url.shown}' (connection.url)"])
+            raise ConfigInvalid(
+                [f"{CLASS}: this driver does not accept '{url.shown}' (connection.url)"]
+            )
         return cls(url, raw)
 
     @staticmethod

@@ -50,13 +50,13 @@ def problem(url: Url) -> tuple[str, str] | None:
     listed = listed_in(url)
     missing = [entry for entry in listed if not _jars_at(entry)]
     if missing:
-        return JARS, f"there is no jar at {', '.join(missing)}"
+        return JARS, f"no jar found at {', '.join(missing)}"
     jars = jars_of(listed)
     if driver := str(url.options.get("class", "")):
         if not any(_has(jar, f"{driver.replace('.', '/')}.class") for jar in jars):
-            return CLASS, f"there is no class '{driver}' in {named_jars(jars)}"
+            return CLASS, f"class '{driver}' not found in {named_jars(jars)}"
     elif not any(_has(jar, _SERVICE) for jar in jars):
-        reason = "none of these jars has one" if listed else "no jar with one is in CLASSPATH"
+        reason = "none of these jars contains one" if listed else "CLASSPATH contains none"
         return "connection.url", (
             f"'{url.shown}' needs a JDBC driver, and {reason}; name the driver's jar in {JARS}"
         )

@@ -54,7 +54,7 @@ def driver_of(url: Url, address: str) -> tuple[Any, Any]:
             driver = jpype.JClass(class_name, loader=loader)()
         except (TypeError, jpype.JException) as error:
             raise ConfigInvalid(
-                [f"{CLASS}: there is no class '{class_name}' to be had from {searched} ({error})"]
+                [f"{CLASS}: cannot load class '{class_name}' from {searched} ({error})"]
             ) from error
         if not isinstance(driver, jpype.JClass("java.sql.Driver")):
             raise ConfigInvalid([f"{CLASS}: '{class_name}' is not a JDBC driver"])
@@ -72,8 +72,8 @@ def driver_of(url: Url, address: str) -> tuple[Any, Any]:
             continue  # skip a driver with missing dependencies
     raise ConfigInvalid(
         [
-            f"no JDBC driver for '{url.shown}' (connection.url) is in {searched}; name its jar "
-            f"in {JARS}, and its class in {CLASS} if the jar does not say it"
+            f"no JDBC driver for '{url.shown}' (connection.url) in {searched}; name its jar in "
+            f"{JARS}, and its class in {CLASS} if the jar does not declare it"
         ]
     )
 

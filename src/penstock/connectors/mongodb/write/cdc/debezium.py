@@ -99,8 +99,8 @@ def of_row(entry: Entry) -> Write | None:
         query = change.before
     else:
         raise DataError(
-            "Value doc 'before' field is empty or has invalid type for update/delete operation: "
-            "without a key the row cannot be found"
+            "Value doc 'before' field is empty or has invalid type for update/delete operation; "
+            "without a key the row cannot be identified"
         )
     if change.operation is Operation.DELETE:
         return Write(Kind.DELETE, query)
