@@ -33,7 +33,7 @@ class Extra:
     def missing(self, modules: Iterable[str] | None = None) -> list[str]:
         """The modules among these (by default all) that are not installed. Imports none."""
         names = self.modules if modules is None else modules
-        return [name for name in names if not _is_there(name)]
+        return [name for name in names if not _is_importable(name)]
 
     def problem(self, modules: Iterable[str] | None = None) -> str | None:
         """The message if one of these modules (by default all) is missing, or None."""
@@ -52,7 +52,7 @@ class Extra:
             raise NotInstalled([problem])
 
 
-def _is_there(module: str) -> bool:
+def _is_importable(module: str) -> bool:
     if module in sys.modules:
         return sys.modules[module] is not None
     try:

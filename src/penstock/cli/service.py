@@ -36,11 +36,11 @@ class Reporting(threading.Thread):
 
     def run(self) -> None:
         worker, manager = self._worker, self._manager
-        manager.tell(status="starting; it has not joined its group yet")
+        manager.notify(status="starting; it has not joined its group yet")
         while not worker.started:
             if worker.ended.wait(_LOOK_S):
                 return
-        manager.tell(notify.READY, status=f"running; REST listens on {self._url}")
+        manager.notify(notify.READY, status=f"running; REST listens on {self._url}")
         if manager.watchdog_s is None:
             return
         every_s = manager.watchdog_s / _SHARE
@@ -49,4 +49,4 @@ class Reporting(threading.Thread):
                 worker.submit(e.Ping()).result(every_s)
             except TimeoutError:
                 continue
-            manager.tell(notify.ALIVE)
+            manager.notify(notify.ALIVE)

@@ -188,5 +188,5 @@ class _Signals:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         log.info("stopping (%s)", signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
-        self._manager.tell(notify.STOPPING)
+        self._manager.notify(notify.STOPPING)
         self._worker.stop()

@@ -115,7 +115,7 @@ def assign_cooperative(
     memory, released = _handle_lost(memory, lost, loads, now_ms, max_delay_ms)
     memory, balancing = _balance(memory, configured, loads, now_ms, max_delay_ms)
     for load in loads:
-        revocations[load.member] += _items(load.give_up(balancing.get(load.member, Work())))
+        revocations[load.member] += _items(load.release(balancing.get(load.member, Work())))
 
     new = _sorted(created).plus(_sorted(released))
     by_connectors = sorted(loads, key=lambda load: (len(load.connectors), load.member))
@@ -291,7 +291,7 @@ class _Load:
     def work(self) -> Work:
         return Work(tuple(self.connectors), tuple(self.tasks))
 
-    def give_up(self, surplus: Work) -> Work:
+    def release(self, surplus: Work) -> Work:
         """Removes the surplus from the start of the lists, and returns it."""
         del self.connectors[: len(surplus.connectors)]
         del self.tasks[: len(surplus.tasks)]

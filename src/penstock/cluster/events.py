@@ -223,14 +223,14 @@ class ConfigEndReached:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataWanted:
+class MetadataRequested:
     """A rebalance begins: the group needs this worker's metadata."""
 
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentWanted:
+class AssignmentRequested:
     """This worker was elected leader and has to assign the work."""
 
     reply: Reply
@@ -387,8 +387,8 @@ Event = (
     | StatusRead
     | LogsReady
     | ConfigEndReached
-    | MetadataWanted
-    | AssignmentWanted
+    | MetadataRequested
+    | AssignmentRequested
     | Joined
     | CoordinatorLost
     | Requested
@@ -464,13 +464,13 @@ class BackOff:
 
 
 @dataclass(frozen=True, slots=True)
-class TellMetadata:
+class ReturnMetadata:
     reply: Reply
     metadata: MemberMetadata
 
 
 @dataclass(frozen=True, slots=True)
-class TellAssignment:
+class ReturnAssignment:
     """The assignment bytes of every member."""
 
     reply: Reply
@@ -587,8 +587,8 @@ Command = (
     | ReadConfigToEnd
     | JoinGroup
     | BackOff
-    | TellMetadata
-    | TellAssignment
+    | ReturnMetadata
+    | ReturnAssignment
     | RefuseAssignment
     | Answer
     | MakeSessionKey

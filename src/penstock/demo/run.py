@@ -62,17 +62,17 @@ def run_demo(file: Path | None, keep: bool, home: Path, debug: bool) -> int:
         with Interrupts() as interrupts:
             return _Demo(file, keep, Folder(home.absolute() / "demo"), console, interrupts).run()
     except Interrupted as interrupted:
-        _tell(errors, f"Interrupted ({interrupted}). Nothing was left running.")
+        _print_error(errors, f"Interrupted ({interrupted}). Nothing was left running.")
         return interrupted.exit_code
     except PenstockError as error:
-        _tell(errors, str(error), trace=debug)
+        _print_error(errors, str(error), trace=debug)
         return error.exit_code
     except OSError as error:
         about = f"{error.filename}: " if error.filename else ""
-        _tell(errors, f"{about}{error.strerror or error}.", trace=debug)
+        _print_error(errors, f"{about}{error.strerror or error}.", trace=debug)
         return 1
     except Exception as error:
-        _tell(
+        _print_error(
             errors,
             f"Unexpected {type(error).__name__}: {error}. Run it with --debug to see where.",
             trace=debug,
@@ -413,7 +413,7 @@ def _stamp(file: Path) -> tuple[int, int, int]:
     return stat.st_size, stat.st_mtime_ns, stat.st_ino
 
 
-def _tell(errors: Console, message: str, *, trace: bool = False) -> None:
+def _print_error(errors: Console, message: str, *, trace: bool = False) -> None:
     with contextlib.suppress(OSError):
         if trace:
             traceback.print_exc(file=errors.file)

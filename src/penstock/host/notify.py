@@ -30,7 +30,7 @@ class Manager:
     address: str | None = None
     watchdog_s: float | None = None
 
-    def tell(self, *words: str, status: str = "") -> None:
+    def notify(self, *words: str, status: str = "") -> None:
         """Sends words such as `READY`, and a status for people. An unreachable manager is not an
         error."""
         if self.address is None:

@@ -141,7 +141,7 @@ def _provider(target: _Target) -> Any:
         return provider
 
 
-def _let_go(target: _Target) -> None:
+def _release(target: _Target) -> None:
     """Shuts the provider down after its last user; exports the remaining spans."""
     with _sharing:
         provider, users = _shared.pop(target)
@@ -219,7 +219,7 @@ class _Tracing:
 
     def close(self) -> None:
         """Releases the exporter."""
-        _let_go(self._target)
+        _release(self._target)
 
 
 class TracingProducer(ProducerInterceptor):

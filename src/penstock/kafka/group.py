@@ -80,7 +80,7 @@ class WorkerGroup:
             **measured,
         )
         self._wake = threading.Event()
-        self._join_wanted = threading.Event()
+        self._join_requested = threading.Event()
         self._out = threading.Event()
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
@@ -91,7 +91,7 @@ class WorkerGroup:
         During a rebalance that already has this member's metadata, it leads to another rebalance.
         """
         self._out.clear()
-        self._join_wanted.set()
+        self._join_requested.set()
         self._wake.set()
         if not self._thread.is_alive() and not self._leaving.is_set():
             self._client._manager._net.start()
@@ -132,7 +132,7 @@ class WorkerGroup:
                 self._wake.clear()
                 continue
             try:
-                if self._join_wanted.is_set():
+                if self._join_requested.is_set():
                     self._coordinator.request_rejoin()
                 self._coordinator.ensure_active_group(timeout_ms=_JOIN_MS)
                 self._coordinator.poll_heartbeat()
@@ -152,7 +152,7 @@ class WorkerGroup:
 
     def _offers(self) -> Sequence[tuple[str, bytes]]:
         # Cleared here and not before: the coordinator forgets a rejoin requested while it joins.
-        self._join_wanted.clear()
+        self._join_requested.clear()
         return self._callbacks.offers()
 
     def _watch_coordinator(self, since: float | None) -> float | None:

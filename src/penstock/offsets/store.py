@@ -52,7 +52,7 @@ OPEN_TRANSACTION_S: Final = 16 * 60.0
 _READ_S: Final = 30.0  # on top of offset.flush.timeout.ms
 _TOMBSTONE_S: Final = 60.0  # a transaction is open meanwhile
 _BEAT_S: Final = 0.25
-_STOOD_STILL_S: Final = 3.0  # shorter than any session
+_FROZEN_S: Final = 3.0  # shorter than any session
 
 
 class OffsetTable:
@@ -348,7 +348,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self._beat = time.monotonic()
-        self._stood_still_at = self._beat - _STOOD_STILL_S
+        self._frozen_at = self._beat - _FROZEN_S
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -360,10 +360,10 @@ class Pulse:
         """Safe to call twice, and before the start."""
         self._over.set()
 
-    def stood_still_since(self, moment: float) -> bool:
+    def was_frozen_since(self, moment: float) -> bool:
         """Whether there was a long pause after `moment`, on the monotonic clock."""
         self._look()  # the caller may run before the thread does
-        return self._stood_still_at > moment
+        return self._frozen_at > moment
 
     def _run(self) -> None:
         while not self._over.wait(_BEAT_S):
@@ -372,8 +372,8 @@ class Pulse:
     def _look(self) -> None:
         with self._lock:
             now = time.monotonic()
-            if now - self._beat > _STOOD_STILL_S:
-                self._stood_still_at = now
+            if now - self._beat > _FROZEN_S:
+                self._frozen_at = now
             self._beat = now
 
 
@@ -418,7 +418,7 @@ class Lease:
         self._closed: Callable[[], None] | None = closed
         self._ours: dict[bytes, set[bytes | None]] = {}  # offsets that this task may have stored
         self._pulse = pulse
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._storing = False
         self._lock = threading.Lock()
 
@@ -432,7 +432,7 @@ class Lease:
                 rows = store.table.of(self._connector)
                 stored |= rows
                 self._ours = {key: {_value(row)} for key, row in rows.items()}
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         return [api.SourceOffset(row.partition, row.offset) for row in stored.values()]
 
     @property
@@ -481,7 +481,7 @@ class Lease:
         _await(sent)
         if self._own is not None:
             _await(self._append(self._own, offsets))
-            self._tell_workers(offsets)
+            self._copy_to_worker_topic(offsets)
         self._ours |= {partition_key(offset.partition): {_value(offset)} for offset in offsets}
 
     def _append(self, store: _Store, offsets: Offsets) -> list[Sent]:
@@ -493,7 +493,7 @@ class Lease:
         """Raises TakenOver when this worker was paused and another one has stored an offset since
         this task started."""
         now = time.monotonic()
-        if not self._pulse.stood_still_since(self._looked_at):
+        if not self._pulse.was_frozen_since(self._checked_at):
             return
         store = self._workers if self._own is None else self._own
         store.log.read_to_end(self._timeout_s, self._check_open)
@@ -503,7 +503,7 @@ class Lease:
             row = stored.get(key)
             if (_value(row) if row else None) not in self._ours.get(key, {None}):
                 raise TakenOver(self._task, offset)
-        self._looked_at = now
+        self._checked_at = now
 
     def keys(self) -> dict[bytes, bytes]:
         """The stored key bytes by canonical source partition, in the topic that the task's own
@@ -527,7 +527,7 @@ class Lease:
     def committed(self, offsets: Offsets) -> None:
         """A transaction with these offsets is committed."""
         if self._own is not None and self._closed is not None:
-            self._tell_workers(offsets)
+            self._copy_to_worker_topic(offsets)
 
     def close(self) -> None:
         """Safe to call twice."""
@@ -541,7 +541,7 @@ class Lease:
                         store.log.drop()
         closed()
 
-    def _tell_workers(self, offsets: Offsets) -> None:
+    def _copy_to_worker_topic(self, offsets: Offsets) -> None:
         """Best effort: the worker's topic counts only where the connector's own has no offset."""
         not_forgotten = [offset for offset in offsets if offset.offset is not None]
         for sent in self._workers.append(self._connector, not_forgotten):

@@ -53,9 +53,9 @@ class HerderLog:
     ) -> None:
         """Logs one step: the state before, the event, the state after and the commands."""
         match event:
-            case e.MetadataWanted():
+            case e.MetadataRequested():
                 log.info("Rebalance started")
-            case e.AssignmentWanted():
+            case e.AssignmentRequested():
                 for line in _lost(before, event, after):
                     log.info(line)
             case e.Joined():
@@ -137,7 +137,7 @@ def _log_command(command: e.Command) -> None:
             pass
 
 
-def _lost(before: HerderState, event: e.AssignmentWanted, after: HerderState) -> Iterable[str]:
+def _lost(before: HerderState, event: e.AssignmentRequested, after: HerderState) -> Iterable[str]:
     """The leader's messages about connectors and tasks that no member reports any more."""
     if VERSIONS[event.protocol] == 0:
         return

@@ -54,14 +54,14 @@ class Inbox:
         self._closed.set()
 
 
-def tell(reply: e.Reply, result: object) -> None:
+def resolve(reply: e.Reply, result: object) -> None:
     """Sets a reply's result, unless it has one."""
     assert isinstance(reply, Future)
     if not reply.done():
         reply.set_result(result)
 
 
-def refuse(reply: e.Reply, error: Exception) -> None:
+def reject(reply: e.Reply, error: Exception) -> None:
     """Sets a reply's error, unless it has a result."""
     assert isinstance(reply, Future)
     if not reply.done():

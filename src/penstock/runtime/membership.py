@@ -78,7 +78,7 @@ class Membership:
     def _offers(self) -> list[tuple[str, bytes]]:
         self._metrics.round_begins()
         reply: Future[protocol.MemberMetadata] = Future()
-        self._inbox.post(e.MetadataWanted(reply))
+        self._inbox.post(e.MetadataRequested(reply))
         metadata = self._inbox.wait(reply)
         return [
             (name, protocol.encode_metadata(metadata, protocol.VERSIONS[name]))
@@ -89,7 +89,7 @@ class Membership:
         self, member: str, name: str, generation: int, members: Mapping[str, bytes]
     ) -> Mapping[str, bytes]:
         reply: Future[Mapping[str, bytes]] = Future()
-        self._inbox.post(e.AssignmentWanted(reply, member, name, generation, members))
+        self._inbox.post(e.AssignmentRequested(reply, member, name, generation, members))
         return self._inbox.wait(reply)
 
     def _on_joined(self, generation: int, member: str, name: str, assignment: bytes) -> None:

@@ -113,7 +113,7 @@ class Validator:
         except NotInstalled as missing:
             yield Finding(keys.CONNECTOR_CLASS.name, str(missing))
             return
-        for finding in _looked(connector, config):
+        for finding in _live_findings(connector, config):
             error = finding.error
             # Unlike other errors it may quote other settings.
             yield replace(finding, error=error and self._providers.redacted(error))
@@ -435,7 +435,7 @@ def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -
     return list(by_name.values())
 
 
-def _looked(connector: Connector, config: Config) -> list[Finding]:
+def _live_findings(connector: Connector, config: Config) -> list[Finding]:
     """The findings of `validate_live` within `_LIVE_S`."""
     findings: list[Finding] = []
     failed: list[BaseException] = []

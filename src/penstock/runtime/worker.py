@@ -42,7 +42,7 @@ from penstock.offsets.store import OffsetStore
 from penstock.plugins.registry import Kind, Registry
 from penstock.runtime.connectors import RunningConnectors
 from penstock.runtime.herder_log import HerderLog
-from penstock.runtime.inbox import Inbox, refuse, tell
+from penstock.runtime.inbox import Inbox, reject, resolve
 from penstock.runtime.instances import Instances
 from penstock.runtime.leader import LeaderRequests, ZombieFencing
 from penstock.runtime.loggers import Loggers
@@ -274,14 +274,14 @@ class Worker:
                     "backoff"
                 )
                 self._group.step_out()
-            case e.TellMetadata():
-                tell(command.reply, command.metadata)
-            case e.TellAssignment():
-                tell(command.reply, command.shares)
+            case e.ReturnMetadata():
+                resolve(command.reply, command.metadata)
+            case e.ReturnAssignment():
+                resolve(command.reply, command.shares)
             case e.RefuseAssignment():
-                refuse(command.reply, GroupBytesMalformed(command.reason))
+                reject(command.reply, GroupBytesMalformed(command.reason))
             case e.Answer():
-                tell(command.reply, command.result)
+                resolve(command.reply, command.result)
             case e.MakeSessionKey():
                 bits = self.config[keys.INTER_WORKER_KEY_SIZE] or 256
                 algorithm = self.config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM]

@@ -106,7 +106,7 @@ class Worker:
         version = {"default": 0, "compatible": 1, "sessioned": 2}[self.protocol]
         data = encode_assignment(assignment, version)
         return self.take(
-            e.MetadataWanted("metadata"), e.Joined(self.generation, "m1", self.protocol, data)
+            e.MetadataRequested("metadata"), e.Joined(self.generation, "m1", self.protocol, data)
         )
 
     def store(self, commands: list[e.Command]) -> list[e.Command]:
@@ -142,7 +142,7 @@ class Worker:
         )
 
     def reported(self) -> MemberMetadata:
-        [tell] = only(e.TellMetadata, self.take(e.MetadataWanted("r")))
+        [tell] = only(e.ReturnMetadata, self.take(e.MetadataRequested("r")))
         return tell.metadata
 
 

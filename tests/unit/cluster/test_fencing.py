@@ -85,7 +85,7 @@ class Worker:
         assignment = Assignment(leader, url, self.state.cluster.offset, given, revoked)
         data = encode_assignment(assignment, VERSIONS[self.protocol])
         return self.take(
-            e.MetadataWanted("metadata"), e.Joined(self.generation, "m1", self.protocol, data)
+            e.MetadataRequested("metadata"), e.Joined(self.generation, "m1", self.protocol, data)
         )
 
     def claim(self, commands: list[e.Command]) -> list[e.Command]:
@@ -529,7 +529,7 @@ def test_an_answer_about_an_older_task_set_starts_nothing() -> None:
 def test_an_answer_during_a_round_of_the_group_counts_afterwards() -> None:
     worker = follower(ConnectorConfig("c", CONFIG), *ONE)
     [ask] = only(e.ForwardFence, worker.join(work(T0), leader="m2"))
-    worker.take(e.MetadataWanted("metadata"))
+    worker.take(e.MetadataRequested("metadata"))
     assert worker.take(e.FenceForwarded("c", ask.ticket)) == []
     assert len(only(e.StartTask, worker.join(leader="m2"))) == 1
 
@@ -549,7 +549,7 @@ def test_in_an_eager_group_it_does_not_keep_the_group_waiting() -> None:
     worker.read(ConnectorConfig("c", CONFIG), *ONE)
     worker.take(e.LogsReady())
     worker.join(work(T0), leader="m2")
-    assert len(only(e.TellMetadata, worker.take(e.MetadataWanted("metadata")))) == 1
+    assert len(only(e.ReturnMetadata, worker.take(e.MetadataRequested("metadata")))) == 1
 
 
 def test_a_task_that_waits_is_paused_at_once() -> None:
@@ -576,7 +576,7 @@ def checked(worker: Worker, start: e.StartTask) -> e.Result:
 def test_a_task_that_is_still_wanted_may_begin_also_during_a_round_of_the_group() -> None:
     worker, start = starting()
     assert checked(worker, start) == e.Done()
-    worker.take(e.MetadataWanted("metadata"))
+    worker.take(e.MetadataRequested("metadata"))
     assert checked(worker, start) == e.Done()
 
 

@@ -42,8 +42,8 @@ from .herder_worker import (
 def share_out(worker: Worker, **members: MemberMetadata) -> dict[str, Assignment]:
     generation = worker.generation + 1
     encoded = {name: encode_metadata(metadata, 2) for name, metadata in members.items()}
-    commands = worker.take(e.AssignmentWanted("r", "m1", "sessioned", generation, encoded))
-    [tell] = only(e.TellAssignment, commands)
+    commands = worker.take(e.AssignmentRequested("r", "m1", "sessioned", generation, encoded))
+    [tell] = only(e.ReturnAssignment, commands)
     return {name: decode_assignment(data) for name, data in tell.shares.items()}
 
 
@@ -60,9 +60,9 @@ def test_a_leader_shares_out_all_work_at_one_offset() -> None:
 def test_a_leader_that_is_behind_lets_the_round_fail_and_reads_on() -> None:
     worker = leader()
     encoded = {"m1": encode_metadata(MemberMetadata(MY_URL, 99), 2)}
-    commands = worker.take(e.AssignmentWanted("r", "m1", "sessioned", 2, encoded))
+    commands = worker.take(e.AssignmentRequested("r", "m1", "sessioned", 2, encoded))
     assert len(only(e.ReadConfigToEnd, commands)) == 1
-    [tell] = only(e.TellAssignment, commands)
+    [tell] = only(e.ReturnAssignment, commands)
     share = decode_assignment(tell.shares["m1"])
     assert (share.error, share.config_offset) == (AssignmentError.CONFIG_MISMATCH, 99)
 

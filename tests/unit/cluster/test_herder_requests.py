@@ -158,7 +158,7 @@ def test_stopping_a_connector_first_takes_its_tasks_away() -> None:
 
 def test_requests_wait_while_a_round_is_under_way() -> None:
     worker = leader()
-    worker.take(e.MetadataWanted("m"))
+    worker.take(e.MetadataRequested("m"))
     assert answers(worker.take(e.Requested("r", e.Ping()))) == []
     assert answers(worker.join()) == [("r", e.Done())]
 

@@ -208,7 +208,7 @@ def test_after_a_mismatch_everybody_reads_on_and_joins_again() -> None:
 def test_what_an_earlier_round_offered_is_void_once_the_next_begins() -> None:
     worker = leader()
     worker.join(offset=9)
-    worker.take(e.MetadataWanted("r"))
+    worker.take(e.MetadataRequested("r"))
     assert worker.state.membership.offered is None
     assert worker.take(e.ConfigEndReached(in_time=True)) == []
 
@@ -235,8 +235,8 @@ def test_without_a_coordinator_everything_stops_and_is_then_reported_as_not_runn
     commands = worker.take(e.CoordinatorLost())
     assert len(only(e.StopTask, commands)) == 2
     assert e.JoinGroup() in commands  # the membership may outlive the loss
-    assert worker.take(e.MetadataWanted("r")) == []  # no answer until everything has stopped
-    [tell] = only(e.TellMetadata, worker.stop_all(commands))
+    assert worker.take(e.MetadataRequested("r")) == []  # no answer until everything has stopped
+    [tell] = only(e.ReturnMetadata, worker.stop_all(commands))
     assert tell.metadata.running == NO_WORK
 
 
@@ -251,9 +251,9 @@ def test_in_an_eager_group_everything_stops_before_a_round() -> None:
     worker = running(1)
     worker.protocol = "default"
     worker.join(work("c", T0))
-    commands = worker.take(e.MetadataWanted("r"))
-    assert only(e.TellMetadata, commands) == []
-    [tell] = only(e.TellMetadata, worker.stop_all(commands))
+    commands = worker.take(e.MetadataRequested("r"))
+    assert only(e.ReturnMetadata, commands) == []
+    [tell] = only(e.ReturnMetadata, worker.stop_all(commands))
     assert tell.metadata.running == NO_WORK
     data = encode_assignment(Assignment("m1", MY_URL, worker.state.cluster.offset, work(T0)), 0)
     assert len(only(e.StartTask, worker.take(e.Joined(9, "m1", "default", data)))) == 1

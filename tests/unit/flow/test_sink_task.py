@@ -49,7 +49,7 @@ class HostStub:
     def send(self, news: Sequence[News]) -> None:
         self.sent += news
 
-    def tell_reader(self, command: Mapping[str, Any]) -> None:
+    def send_to_reader(self, command: Mapping[str, Any]) -> None:
         self.reported.append(dict(command))
         if self.answer is not None and command["do"] == "commit":
             self.answer("committed", id=command["id"])

@@ -29,13 +29,13 @@ def listener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
 
 def test_words_and_a_status_are_lines(listener: tuple[str, socket.socket]) -> None:
     name, sock = listener
-    Manager(name).tell(notify.READY, status="running")
+    Manager(name).notify(notify.READY, status="running")
     assert sock.recv(100) == b"READY=1\nSTATUS=running"
 
 
 def test_nothing_is_sent_if_nobody_listens(tmp_path: Path) -> None:
-    Manager().tell(notify.READY)
-    Manager(str(tmp_path / "none")).tell(notify.READY)
+    Manager().notify(notify.READY)
+    Manager(str(tmp_path / "none")).notify(notify.READY)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class Told:
         self.generation += 1
         offset = self.state.cluster.offset
         assignment = Assignment("m1", ME, offset, given, revoked, delay_ms)
-        self.take(e.MetadataWanted("r"))
+        self.take(e.MetadataRequested("r"))
         joined = e.Joined(self.generation, "m1", "sessioned", encode_assignment(assignment, 2))
         return self.take(joined)
 
@@ -90,7 +90,7 @@ class Told:
             )
             for name, work in running.items()
         }
-        wanted = e.AssignmentWanted("r", "m1", "sessioned", self.generation + 1, members)
+        wanted = e.AssignmentRequested("r", "m1", "sessioned", self.generation + 1, members)
         self.take(wanted)
 
     def lines(self) -> list[str]:

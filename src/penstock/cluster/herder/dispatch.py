@@ -55,10 +55,10 @@ def _take(turn: Turn, event: e.Event) -> None:
             fencing.on_round_read(turn, event)
         case e.ConfigEndReached():
             membership.on_synced(turn, event.in_time)
-        case e.MetadataWanted():
-            membership.on_metadata_wanted(turn, event)
-        case e.AssignmentWanted():
-            membership.on_assignment_wanted(turn, event)
+        case e.MetadataRequested():
+            membership.on_metadata_requested(turn, event)
+        case e.AssignmentRequested():
+            membership.on_assignment_requested(turn, event)
         case e.Joined():
             membership.on_joined(turn, event)
         case e.CoordinatorLost():
@@ -136,5 +136,5 @@ def _settle(turn: Turn) -> None:
     fencing.ask_fences(turn)
     fencing.record_rounds(turn)
     writes.renew_session_key(turn)
-    membership.tell_metadata(turn)
+    membership.return_metadata(turn)
     membership.leave(turn)

@@ -140,7 +140,7 @@ def on_tick(turn: Turn) -> None:
         sync(turn)
 
 
-def on_metadata_wanted(turn: Turn, event: e.MetadataWanted) -> None:
+def on_metadata_requested(turn: Turn, event: e.MetadataRequested) -> None:
     """A rebalance begins; the last one's offer is void."""
     membership = replace(turn.membership, metadata_for=event.reply)
     if membership.last is not None:
@@ -151,7 +151,7 @@ def on_metadata_wanted(turn: Turn, event: e.MetadataWanted) -> None:
     turn.membership = membership
 
 
-def tell_metadata(turn: Turn) -> None:
+def return_metadata(turn: Turn) -> None:
     """Answers a rebalance with what this worker runs and how far it has read the config topic."""
     membership, member = turn.membership, turn.membership.member
     if membership.metadata_for is None:
@@ -164,7 +164,7 @@ def tell_metadata(turn: Turn) -> None:
         leader_url = member.leader_url if member else ""
         allocation = Assignment(leader, leader_url, turn.cluster.offset, membership.owned)
     metadata = MemberMetadata(turn.state.settings.url, turn.cluster.offset, allocation)
-    turn.commands.append(e.TellMetadata(membership.metadata_for, metadata))
+    turn.commands.append(e.ReturnMetadata(membership.metadata_for, metadata))
     turn.membership = replace(membership, metadata_for=None)
 
 
@@ -179,7 +179,7 @@ def on_coordinator_lost(turn: Turn) -> None:
     join(turn)
 
 
-def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
+def on_assignment_requested(turn: Turn, event: e.AssignmentRequested) -> None:
     """Performs the assignment as leader, at one config offset for all members (kafka-connect.md
     §5.3, §5.5).
 
@@ -197,7 +197,7 @@ def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
         sync(turn)
         behind = Assignment(event.member, url, offset, error=int(AssignmentError.CONFIG_MISMATCH))
         mismatch = encode_assignment(behind, version)
-        turn.commands.append(e.TellAssignment(event.reply, dict.fromkeys(members, mismatch)))
+        turn.commands.append(e.ReturnAssignment(event.reply, dict.fromkeys(members, mismatch)))
         return
     assignments, delay_ms = _assign(turn, event, members)
     if version == 0:
@@ -222,11 +222,11 @@ def on_assignment_wanted(turn: Turn, event: e.AssignmentWanted) -> None:
         )
 
     shares = {name: encoded(share) for name, share in assignments.items()}
-    turn.commands.append(e.TellAssignment(event.reply, shares))
+    turn.commands.append(e.ReturnAssignment(event.reply, shares))
 
 
 def _assign(
-    turn: Turn, event: e.AssignmentWanted, members: Mapping[str, MemberMetadata]
+    turn: Turn, event: e.AssignmentRequested, members: Mapping[str, MemberMetadata]
 ) -> tuple[Mapping[str, MemberShare], int]:
     """Each member's assignment, and the scheduled rebalance delay in ms."""
     work = configured_work(turn.cluster)

@@ -28,7 +28,7 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
     if run is None or run.run != event.run:
         return  # revoked or restarted meanwhile
     if run.phase is Phase.RUNNING and not run.stale:
-        _on_asked_again(turn, event)
+        _on_repeated(turn, event)
         return
     if run.phase is not Phase.STARTING:
         return
@@ -61,7 +61,7 @@ def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
     ask_due(turn)
 
 
-def _on_asked_again(turn: Turn, event: e.ConnectorPlanned) -> None:
+def _on_repeated(turn: Turn, event: e.ConnectorPlanned) -> None:
     """Adopts the task configurations of a running connector. If it failed to generate them, it
     keeps the current ones and retries later: its tasks notice an outage by themselves."""
     asking = turn.running.asking.get(event.connector)

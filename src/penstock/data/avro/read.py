@@ -188,14 +188,14 @@ class _SchemaReader:
         if name in self.inside:
             raise DataError(f"Record {name} contains itself, which a Connect schema cannot express")
         self.inside.append(name)
-        telling = not self.settings.discard_doc_default and self.settings.metadata
+        with_docs = not self.settings.discard_doc_default and self.settings.metadata
         parameters: dict[str, str] = {}
-        if telling and node.get("doc") is not None:
+        if with_docs and node.get("doc") is not None:
             parameters[names.RECORD_DOC] = node["doc"]
         fields: dict[str, Schema] = {}
         for entry in node["fields"]:
             doc = entry.get("doc")
-            if telling and doc is not None:
+            if with_docs and doc is not None:
                 parameters[names.FIELD_DOC + entry["name"]] = doc
             default = entry.get("default", _NOTHING)
             if default is not _NOTHING and not _is_valid(entry["type"], default, self.named):

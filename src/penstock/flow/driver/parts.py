@@ -42,7 +42,7 @@ class Parts:
 
     def read(self, request: ReadParts, slot: Slot, plan: SourcePlan) -> None:
         """Reads the parts of a poll; its task, on `slot`, gets `PartsRead` when all are done."""
-        self._go_on(_Reading(request.id, slot, request.ticket, plan, list(request.parts)))
+        self._read_next(_Reading(request.id, slot, request.ticket, plan, list(request.parts)))
 
     def owner(self, number: int) -> int | None:
         """The task whose part this is."""
@@ -63,7 +63,7 @@ class Parts:
         if error is not None and reading.error is None:
             reading.error = error
             reading.waiting.clear()
-        self._go_on(reading)
+        self._read_next(reading)
         self._on_left(slot)
 
     def lost(self, slot: Slot, trace: Trace) -> None:
@@ -79,7 +79,7 @@ class Parts:
                 reading.waiting.clear()
                 reading.running[number].send(Stop(number, grace_s))
 
-    def _go_on(self, reading: _Reading) -> None:
+    def _read_next(self, reading: _Reading) -> None:
         """Reads up to one part per allowed shared slot in parallel; answers when all are done."""
         while reading.waiting and len(reading.running) < self._pool.limits.shared:
             slot = self._choose()

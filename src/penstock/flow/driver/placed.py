@@ -33,4 +33,4 @@ class Placed:
     in_call: bool = False
     busy: float = 0.0
     quiet_since: float = field(default_factory=time.monotonic)
-    looked_at: float = field(default_factory=time.monotonic)
+    checked_at: float = field(default_factory=time.monotonic)

@@ -48,7 +48,7 @@ class SlotPool:
             return
         context = self._session.get().sparkContext
         self._on_cluster = remote.is_remote(str(context.master))
-        self._limits = self._look_at_cores()
+        self._limits = self._limits_by_cores()
         conf = context.getConf()
         host = conf.get("spark.driver.host") if self._on_cluster else None
         bind = conf.get("spark.driver.bindAddress") or host
@@ -67,7 +67,7 @@ class SlotPool:
         """Updates the limits to Spark's current cores: executors come and go."""
         if self._on_cluster:
             with suppress(Exception):  # Spark is stopping
-                self._limits = self._look_at_cores()
+                self._limits = self._limits_by_cores()
 
     def lost_with_executor(self) -> bool:
         """Whether a slot that has just died was lost with its executor; if not, its own process
@@ -83,7 +83,7 @@ class SlotPool:
             )
         return False
 
-    def _look_at_cores(self) -> Limits:
+    def _limits_by_cores(self) -> Limits:
         threads = self._session.get().sparkContext.defaultParallelism
         cores = threads if self._on_cluster else os.cpu_count() or 1
         return placing.limits(cores, threads, on_cluster=self._on_cluster)

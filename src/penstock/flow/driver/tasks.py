@@ -146,7 +146,7 @@ class Tasks:
             self._launch(placed)
         except BaseException:
             with self._lock:
-                self._let_go(placed)
+                self._release(placed)
             raise
 
     def stop(self, task: TaskId, timeout_s: float) -> bool:
@@ -287,7 +287,7 @@ class Tasks:
             placed.running = placed.moving = False
             placed.in_call = False
             placed.busy_s = placed.busy = 0.0
-            placed.looked_at = placed.quiet_since = time.monotonic()
+            placed.checked_at = placed.quiet_since = time.monotonic()
             self._by_id[placed.id] = placed
             own_slot, id = placed.slot, placed.id
             own_slot.send(Open(id, placed.plan))
@@ -330,7 +330,7 @@ class Tasks:
         if self._by_id.get(placed.id) is placed:
             del self._by_id[placed.id]
 
-    def _let_go(self, placed: Placed) -> None:
+    def _release(self, placed: Placed) -> None:
         """Forgets a task that did not start."""
         slot = placed.slot
         if slot is not None and self._by_id.get(placed.id) is placed:
@@ -541,9 +541,9 @@ class Tasks:
                 placed = self._by_id.get(id)
                 if placed is None:
                     continue
-                passed_s = max(1e-3, now - placed.looked_at)
+                passed_s = max(1e-3, now - placed.checked_at)
                 share = min(1.0, (task.busy_s - placed.busy_s) / passed_s)
-                placed.looked_at, placed.busy_s = now, task.busy_s
+                placed.checked_at, placed.busy_s = now, task.busy_s
                 placed.busy += _RECENT * (share - placed.busy)
                 placed.in_call = task.in_call
                 if placed.busy > placing.QUIET:
@@ -557,7 +557,7 @@ class Tasks:
                 self._pool.follow_cluster()
                 now = time.monotonic()
                 for placed in self._by_id.values():
-                    if now - placed.looked_at > 2 * _LOOK_S:  # no new load: it is idle
+                    if now - placed.checked_at > 2 * _LOOK_S:  # no new load: it is idle
                         placed.busy *= 1 - _RECENT
                 for move in placing.moves(self._figures(), self._pool.limits):
                     self._move(self._by_id[move.task], own=move.own)

@@ -28,7 +28,7 @@ class Consumer:
         """Bytes that the task has processed but not reported to the consumer."""
 
     def open(self, plan: SinkPlan) -> None:
-        self._tell(
+        self._send(
             "open",
             name=str(plan.task),
             settings=dict(plan.consumer),
@@ -39,33 +39,33 @@ class Consumer:
         )
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
-        self._tell("pause", partitions=[list(partition) for partition in partitions], paused=paused)
+        self._send("pause", partitions=[list(partition) for partition in partitions], paused=paused)
 
     def seek(self, ticket: int, partitions: Iterable[Sequence[Any]]) -> None:
-        self._tell("seek", id=ticket, partitions=list(partitions))
+        self._send("seek", id=ticket, partitions=list(partitions))
 
     def released(self, ticket: int, offsets: Mapping[TopicPartition, int]) -> None:
         """Reports that revoked partitions are finished, with their offsets to commit."""
-        self._tell("released", id=ticket, offsets=_rows(offsets), ms=_COMMIT_MS if ticket else 0)
+        self._send("released", id=ticket, offsets=_rows(offsets), ms=_COMMIT_MS if ticket else 0)
 
     def commit(
         self, ticket: int, offsets: Mapping[TopicPartition, int], ms: int = _COMMIT_MS
     ) -> None:
-        self._tell("commit", id=ticket, offsets=_rows(offsets), ms=ms)
+        self._send("commit", id=ticket, offsets=_rows(offsets), ms=ms)
 
     def done(self, size: int) -> None:
         """Lets the consumer read `size` more bytes; sent once enough have accumulated."""
         self.undone += size
         if self.undone >= HELD_BYTES // 8:
-            self._tell("done", bytes=self.undone)
+            self._send("done", bytes=self.undone)
             self.undone = 0
 
     def close(self, ms: int) -> None:
-        self._tell("close", ms=ms)
+        self._send("close", ms=ms)
 
-    def _tell(self, command: str, **more: Any) -> None:
+    def _send(self, command: str, **more: Any) -> None:
         if command == "close" or not self._is_cut():
-            self._host.tell_reader({"do": command, "task": self._task, **more})
+            self._host.send_to_reader({"do": command, "task": self._task, **more})
 
 
 def _rows(offsets: Mapping[TopicPartition, int]) -> list[list[Any]]:

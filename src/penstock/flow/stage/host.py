@@ -118,9 +118,9 @@ class Host:
         with contextlib.suppress(OSError):
             self._worker.send(news)
 
-    def tell_reader(self, command: Mapping[str, Any]) -> None:
+    def send_to_reader(self, command: Mapping[str, Any]) -> None:
         """Sends a command for a consumer to the slot's JVM."""
-        self._reader.tell(command)
+        self._reader.send(command)
 
     def gone(self, task: Hosted) -> None:
         """A task has stopped or failed."""
@@ -152,7 +152,7 @@ class Host:
         except (EOFError, OSError):
             self._cut_all()  # the worker has ended the slot, or is gone: others own its tasks now
         finally:
-            self._reader.tell({"do": "end", "task": -1})
+            self._reader.send({"do": "end", "task": -1})
             self._reader.close()
 
     def _cut_all(self) -> None:
@@ -277,7 +277,7 @@ class _ReaderLink:
             self._waiting.clear()
             self._socket = connection
 
-    def tell(self, command: Mapping[str, Any]) -> None:
+    def send(self, command: Mapping[str, Any]) -> None:
         line = orjson.dumps(command) + b"\n"
         with self._lock:
             if self._socket is None:

@@ -31,7 +31,7 @@ class HostPort(Protocol):
     def send(self, news: Sequence[News]) -> None:
         """Sends to the worker; ignored when it is gone."""
 
-    def tell_reader(self, command: Mapping[str, Any]) -> None:
+    def send_to_reader(self, command: Mapping[str, Any]) -> None:
         """Sends a command for the task's consumer to the slot's JVM."""
 
     def gone(self, task: Hosted) -> None:

@@ -45,7 +45,7 @@ class Interceptors:
             try:
                 self._all.append(plan.kind(plan.config, task))
             except Exception as error:
-                self._tell(plan.kind.__name__, "it cannot be created", error)
+                self._warn(plan.kind.__name__, "it cannot be created", error)
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -141,7 +141,7 @@ class Interceptors:
             if changed is not records:
                 _check(changed, records)
         except Exception as error:
-            self._tell(interceptor, f"{name} failed", error)
+            self._warn(interceptor, f"{name} failed", error)
             return records
         return changed
 
@@ -150,9 +150,9 @@ class Interceptors:
         try:
             yield
         except Exception as error:
-            self._tell(interceptor, f"{call} failed", error)
+            self._warn(interceptor, f"{call} failed", error)
 
-    def _tell(self, interceptor: Interceptor | str, problem: str, error: Exception) -> None:
+    def _warn(self, interceptor: Interceptor | str, problem: str, error: Exception) -> None:
         until, silent = self._silent.get(interceptor, (0.0, 0))
         now = self._clock()
         if silent and now < until:

@@ -134,7 +134,7 @@ class Producing(Hosted):
             counts.done += self._unsettled
         self._unsettled = 0
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Closes everything; drops records that were sent and not flushed."""
         if hasattr(self, "_sending"):
             self._sending.close()
@@ -159,7 +159,7 @@ class PartTask(Producing):
             self._settle()
 
     def finish(self, *, failed: bool) -> None:
-        self._let_go()
+        self._release()
 
 
 def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:

@@ -71,7 +71,7 @@ class SinkTask(Hosted):
         self._consumer = Consumer(host, id, lambda: self.cut_off)
         self._tickets = 0
         self._commit_at = 0.0
-        self._commit_wanted = False
+        self._commit_requested = False
         self._refusal: str | None = None
         self._errant: BaseException | None = None
         self._opened = False
@@ -131,7 +131,7 @@ class SinkTask(Hosted):
 
     def request_commit(self) -> None:
         with self.turn:
-            self._commit_wanted = True
+            self._commit_requested = True
             self.turn.notify_all()
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
@@ -173,8 +173,8 @@ class SinkTask(Hosted):
             if self._handle_events():
                 continue
             now = time.monotonic()
-            if now >= self._commit_at or self._commit_wanted:
-                self._commit_wanted = False
+            if now >= self._commit_at or self._commit_requested:
+                self._commit_requested = False
                 self._commit_at = now + (interval_s if self._commit() else _RETRY_COMMIT_S)
             self._write_next()
             if now >= self._idle_at:
@@ -190,7 +190,11 @@ class SinkTask(Hosted):
     def _await_something(self) -> None:
         with self.turn:
             while not (
-                self._events or self._frames or self.stopping or self._commit_wanted or self._errant
+                self._events
+                or self._frames
+                or self.stopping
+                or self._commit_requested
+                or self._errant
             ):
                 due = self._commit_at
                 if self._pending:

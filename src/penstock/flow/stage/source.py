@@ -72,15 +72,15 @@ class SourceTask(Producing):
         self._acknowledged: dict[bytes, SourceOffset] = {}  # to be stored
         self._storing: dict[int, Offsets] = {}
         self._answers: list[Stored | PartsRead] = []
-        self._asked_at = 0.0
+        self._requested_at = 0.0
         self._tickets = 0
         self._polls = 0  # sent, and not acknowledged
         self._since = 0.0
         self._sent_is_open = False  # the last poll had records and no offsets
         self._has_offsets = False  # of any poll: some sources have none
         self._in_transaction = False
-        self._commit_wanted = False
-        self._store_wanted = False  # at once, not with the host's next round
+        self._commit_requested = False
+        self._store_requested = False  # at once, not with the host's next round
 
     def begin(self, begin: Begin) -> None:
         with self.turn:
@@ -95,7 +95,7 @@ class SourceTask(Producing):
 
     def request_commit(self) -> None:
         with self.turn:
-            self._commit_wanted = True
+            self._commit_requested = True
 
     def due(self) -> list[Store]:
         """The request to store acknowledged offsets; empty while an earlier request is open."""
@@ -104,10 +104,10 @@ class SourceTask(Producing):
                 return []
             offsets = list(self._acknowledged.values())
             self._acknowledged = {}
-            self._store_wanted = False
+            self._store_requested = False
             self._tickets += 1
             self._storing[self._tickets] = offsets
-            self._asked_at = time.monotonic()
+            self._requested_at = time.monotonic()
             return [Store(self.id, self._tickets, offsets)]
 
     def stored_offsets(self) -> Offsets:
@@ -140,7 +140,7 @@ class SourceTask(Producing):
         self.say(Running(self.id))
         while not self.stopping:
             self._take_answers()
-            if self._storing and time.monotonic() - self._asked_at > _PATIENCE_S:
+            if self._storing and time.monotonic() - self._requested_at > _PATIENCE_S:
                 self._await_answers(_PATIENCE_S)  # unreachable: another worker may own the task
             elif not self._step():
                 self._await_answers(
@@ -207,7 +207,7 @@ class SourceTask(Producing):
         if transactions is not None and self._sent_is_open:
             # Its offsets come with a later poll, in the same transaction, if ever.
             return polled is None and not self._has_offsets
-        if self._polls >= MOST_POLLS or self._commit_wanted:
+        if self._polls >= MOST_POLLS or self._commit_requested:
             return True
         age_s = time.monotonic() - self._since
         if boundary is Boundary.INTERVAL:
@@ -272,22 +272,22 @@ class SourceTask(Producing):
     def _end_batch(self) -> None:
         """Waits until Kafka has the sent records. Their offsets are stored with the host's next
         round, together with those of its other tasks; sooner if the connector requests it."""
-        commit_wanted, self._commit_wanted = self._commit_wanted, False
+        commit_requested, self._commit_requested = self._commit_requested, False
         if self._plan.transactions is None:
             self._flush()
             self._settle()
             with self.turn:
                 self._acknowledged |= self._sent
-                self._store_wanted = self._store_wanted or commit_wanted
-            self._store_if_wanted()
+                self._store_requested = self._store_requested or commit_requested
+            self._store_if_requested()
         else:
             self._commit_transaction()
         self._sent = {}
         self._polls = 0
 
-    def _store_if_wanted(self) -> None:
+    def _store_if_requested(self) -> None:
         """Requests the storing of offsets that must not wait for the host's next round."""
-        if self._store_wanted:
+        if self._store_requested:
             for store in self.due():
                 self.say(store)
 
@@ -300,7 +300,7 @@ class SourceTask(Producing):
             if answer.error is not None:
                 raise Carried(answer.error)
             self._committed(offsets)
-            self._store_if_wanted()
+            self._store_if_requested()
 
     def _committed(self, offsets: Offsets) -> None:
         if not offsets:
@@ -387,7 +387,7 @@ class SourceTask(Producing):
         finally:
             if not self.cut_off:
                 self._abort()
-            self._let_go()
+            self._release()
 
     def _finish_batch(self) -> None:
         transactions = self._plan.transactions

@@ -48,7 +48,7 @@ class GroupClient:
         self._requests_until = 0  # requests reach the coordinator in order …
         self._responses_until = 0  # … and so do its responses
         self._attempt = 0  # responses to earlier attempts to join are ignored
-        self._join_wanted = False
+        self._join_requested = False
         self._rejoin_needed = True
         self._active = False  # from `join` until `step_out`
 
@@ -59,7 +59,7 @@ class GroupClient:
 
     def join(self) -> None:
         """Joins the group, or rejoins it."""
-        self._active = self._join_wanted = True
+        self._active = self._join_requested = True
         self._worker.later(self._network.random.randint(1, 50), self._poll)
 
     def leave(self) -> None:
@@ -76,7 +76,7 @@ class GroupClient:
         """Leaves the group until the next `join`; the group continues without this worker."""
         self._attempt += 1
         self.stage = "out"
-        self._active = self._join_wanted = False
+        self._active = self._join_requested = False
         self._rejoin_needed = True
         member, self.member = self.member, ""
         if member:
@@ -86,15 +86,15 @@ class GroupClient:
     def _poll(self) -> None:
         if self.cut or not self._active or self.stage not in ("out", "stable"):
             return
-        if not (self._join_wanted or self._rejoin_needed):
+        if not (self._join_requested or self._rejoin_needed):
             return
-        self._join_wanted = False
+        self._join_requested = False
         self._rejoin_needed = True
         self._attempt += 1
         attempt = self._attempt
         self.stage = "asking"
         self._worker.later(ANSWER_MS, partial(self._give_up, attempt, "asking"))
-        self._worker.post(e.MetadataWanted(attempt))
+        self._worker.post(e.MetadataRequested(attempt))
 
     def _give_up(self, attempt: int, *stages: str) -> None:
         if self._attempt == attempt and self.stage in stages:
@@ -147,7 +147,7 @@ class GroupClient:
         if not self.cut and self._attempt == attempt:
             act()
 
-    def send_metadata(self, command: e.TellMetadata) -> None:
+    def send_metadata(self, command: e.ReturnMetadata) -> None:
         if command.reply != self._attempt or self.stage != "asking":
             return
         self.stage = "joining"
@@ -164,7 +164,7 @@ class GroupClient:
         if member == leader:
             reply = self._attempt
             self._worker.post(
-                e.AssignmentWanted(reply, member, self._network.protocol, generation, members)
+                e.AssignmentRequested(reply, member, self._network.protocol, generation, members)
             )
         else:
             self.send_assignments(self._attempt, {})

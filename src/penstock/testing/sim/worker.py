@@ -216,9 +216,9 @@ class SimWorker:
                 self.group.join()
             case e.BackOff():
                 self.group.step_out()
-            case e.TellMetadata():
+            case e.ReturnMetadata():
                 self.group.send_metadata(command)
-            case e.TellAssignment():
+            case e.ReturnAssignment():
                 self.group.send_assignments(command.reply, command.shares)
             case e.RefuseAssignment():
                 self.group.refuse(command.reply)
