@@ -228,7 +228,7 @@ BROKEN = [
     ),
     sink(
         "late",
-        "with self.database:  # a transaction: all of the batch, or nothing of it",
+        "with self.database:  # one transaction for the batch",
         "if True:",
         "test_when_flush_returns_the_target_has_the_records",
     ),

@@ -326,7 +326,7 @@ def test_a_stop_does_not_wait_for_a_system_that_is_unreachable(
     wait_until(lambda: len(calls(tmp_path, "away")) >= 3, 60, "a third attempt")
     began = time.monotonic()
     assert flow.stop(task)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # of the 30 s that it may take
     assert step(flow.stored[-1]) == 1
     assert len(calls(tmp_path, "close")) == 1
     assert not flow.ended
@@ -429,7 +429,7 @@ def test_a_stop_in_the_middle_of_parts_stores_nothing_of_them(
     wait_until(lambda: len(calls(tmp_path, "waits")) == min(2, len(parts)), 60, "parts to wait")
     began = time.monotonic()
     assert flow.stop(task)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10  # of the 30 s that it may take
     assert [step(offsets) for offsets in flow.stored] == [1]
     for gate in ("gate-1", "gate-2"):
         (tmp_path / gate).touch()
