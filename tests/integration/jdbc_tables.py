@@ -3,17 +3,21 @@ into tables, and servers that are killed meanwhile."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from penstock.api import Failed, Offsets, Polled, SinkWriter, SourceOffset
 from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy
-from penstock.connectors.jdbc.drivers.url import Kind
+from penstock.connectors.jdbc.drivers.url import Kind, parse
 from penstock.connectors.jdbc.read.reader import JdbcReader
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
@@ -36,6 +40,8 @@ ROW: Final = s.struct({"id": s.INT64, "name": s.OPTIONAL_STRING, "amount": s.OPT
 _KILLS: Final = 3
 _BATCH: Final = 500
 _KILL_S: Final = 60
+
+_names = itertools.count(1)
 
 
 def run(server: DatabaseServer, *statements: str) -> None:
@@ -232,6 +238,31 @@ class Target:
         """Records with the key as a struct; a value of None is a tombstone."""
         keys = [{"id": key} for key, _ in rows]
         return self.records([row for _, row in rows], ROW, keys, KEY, first)
+
+
+@contextmanager
+def target_of(request: pytest.FixtureRequest, folder: Path) -> Iterator[Target]:
+    """A table in the database that a fixture's parameter names: a SQLite file in the folder, or a
+    server. It is removed at the end."""
+    table = f"Orders_{next(_names)}"
+    if request.param == "sqlite":
+        settings = {"connection.url": f"jdbc:sqlite:{folder / 'shop.db'}"}
+        connection = Database(parse(settings["connection.url"])).connect()
+    else:
+        server: DatabaseServer = request.getfixturevalue(request.param)
+        settings, connection = server.settings(), server.connect()
+    with connection:
+        made = Target(settings, table, connection)
+        try:
+            yield made
+        finally:
+            made.close()
+            connection.execute(f"DROP TABLE IF EXISTS {made.quoted(table)}")
+
+
+def only(*kinds: str) -> Any:
+    """Runs a test with these databases only."""
+    return pytest.mark.parametrize("target", kinds, indirect=True)
 
 
 def row(number: int, name: str | None = None, amount: int | None = None) -> dict[str, Value]:

@@ -1,192 +1,33 @@
-"""The source of FTP, FTPS and SFTP servers, against servers of our own."""
+"""Files of FTP, FTPS and SFTP servers as records: which are read, in what pieces, and what is
+stored."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from penstock.api import Offsets, SourceOffset
+from penstock.api import SourceOffset
 from penstock.connectors.files.ftp import EnecoFtpSource, FtpSource
-from penstock.connectors.files.monitor.reader import MonitorReader
-from penstock.testing.certificates import Authority
 from penstock.testing.conformance import SourceConformance
-from penstock.testing.contexts import SourceContextStub
-from penstock.testing.file_servers import (
-    INSTALL,
-    FtpServer,
-    ServerProcess,
-    SftpServer,
-    is_installed,
-)
-from penstock.testing.waiting import wait_until
+from penstock.testing.file_servers import INSTALL, ServerProcess, is_installed
+
+from .ftp_sites import BEGUN, PROTOCOLS, P, Site, sites, windows
 
 pytestmark = [
     pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for FTP and SFTP servers"),
     pytest.mark.filterwarnings("ignore:.*asyn:DeprecationWarning"),
 ]
 
-WAIT_S: Final = 20.0
-BEGUN: Final = int(time.time()) // 60 * 60 - 86_400
-P: Final = "connect.ftp."
-
-Row = tuple[str, Any, bytes]
-"""Topic, key, value."""
-
-
-def commands(line: str) -> frozenset[str]:
-    return frozenset(line.split())
-
-
-def windows(name: str, status: os.stat_result) -> str:
-    """A line as IIS writes it."""
-    when = datetime.fromtimestamp(status.st_mtime, UTC).strftime("%m-%d-%y  %I:%M%p")
-    is_folder = status.st_mode & 0o040000
-    return f"{when}  {'     <DIR>         ' if is_folder else f'{status.st_size:>19}'} {name}"
-
-
-@dataclass
-class Site:
-    """A server and its folder."""
-
-    server: Any
-    folder: Path
-    settings: dict[str, str]
-    readers: list[MonitorReader] = field(default_factory=list)
-    clock: Iterator[int] = field(default_factory=lambda: itertools.count(BEGUN, 60))
-
-    def put(self, path: str, data: bytes) -> None:
-        """Writes a file, a minute after the one before."""
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-        self.touch(path)
-
-    def add(self, path: str, data: bytes) -> None:
-        self.put(path, (self.folder / path).read_bytes() + data)
-
-    def touch(self, path: str) -> None:
-        now = next(self.clock)
-        os.utime(self.folder / path, (now, now))
-
-    def config(self, **settings: str) -> dict[str, str]:
-        ours = {f"{P}{name.replace('_', '.')}": value for name, value in settings.items()}
-        return {**self.settings, **{name: text for name, text in ours.items() if text}}
-
-    def reader(
-        self, settings: dict[str, str], stored: Offsets = (), source: type[FtpSource] = FtpSource
-    ) -> Task:
-        config = source.plugin.config.parse(settings)
-        context = SourceContextStub(stored)
-        reader = source().open(config, context)
-        assert isinstance(reader, MonitorReader)
-        self.readers.append(reader)
-        return Task(reader, context)
-
-
-@dataclass
-class Task:
-    """A reader, and its stored offsets."""
-
-    reader: MonitorReader
-    context: SourceContextStub
-
-    def poll(self, max_bytes: int = 1 << 20) -> list[Row]:
-        polled = self.reader.poll(max_bytes, 0)
-        if polled is None:
-            return []
-        self.context.store(polled.offsets)
-        self.reader.committed(polled.offsets)
-        records = polled.records
-        return [
-            (topic, key, value)
-            for topic, key, value in zip(
-                records.topics, records.keys.values, records.values.values, strict=True
-            )
-            if isinstance(value, bytes)
-        ]
-
-    def read(self, max_bytes: int = 1 << 20) -> list[Row]:
-        """All current rows."""
-        rows: list[Row] = []
-        while True:
-            polled = self.poll(max_bytes)
-            rows += polled
-            if not polled and not self.reader._has_work():
-                return rows
-
-    def wait_for(self, condition: Callable[[list[Row]], bool]) -> list[Row]:
-        rows: list[Row] = []
-
-        def is_met() -> bool:
-            rows.extend(self.read())
-            return condition(rows)
-
-        wait_until(is_met, WAIT_S, "records", poll_s=0.02)
-        return rows
-
-    def stored(self) -> list[SourceOffset]:
-        return list({str(each.partition): each for each in self.context._stored}.values())
-
-
-PROTOCOLS: Final = ["ftp", "ftp list", "ftp windows", "ftps", "ftps implicit", "sftp"]
-
 
 @pytest.fixture
 def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
-    logging.getLogger("pyftpdlib").setLevel(logging.CRITICAL)
-    with ExitStack() as stack:
-
-        def make(protocol: str, **options: Any) -> Site:
-            folder = tmp_path / "served"
-            folder.mkdir(exist_ok=True)
-            settings = {
-                f"{P}protocol": protocol.split()[0],
-                f"{P}user": FtpServer.user,
-                f"{P}password": FtpServer.password,
-                f"{P}refresh": "PT0S",
-                f"{P}file.maxage": "P14D",
-                f"{P}keystyle": "string",
-                f"{P}timeout": "5000",
-                "penstock.ftp.timezone": "UTC",
-            }
-            server: FtpServer | SftpServer
-            if protocol == "sftp":
-                server = SftpServer(folder, **options)
-                known = tmp_path / "known_hosts"
-                known.write_text(server.known_hosts)
-                settings["penstock.ftp.known.hosts"] = str(known)
-            else:
-                if protocol.startswith("ftps"):
-                    authority = Authority()
-                    options["certificate"] = tmp_path / "server.pem"
-                    options["implicit"] = protocol == "ftps implicit"
-                    issued = authority.issue("localhost", "localhost", "127.0.0.1")
-                    options["certificate"].write_text(issued.pem())
-                    (tmp_path / "ca.pem").write_text(authority.pem())
-                    settings["penstock.ftp.tls.mode"] = (protocol + " explicit").split()[1]
-                    settings["penstock.ftp.tls.verify"] = "true"
-                    settings["penstock.ftp.tls.ca"] = str(tmp_path / "ca.pem")
-                if protocol in ("ftp list", "ftp windows"):
-                    options.setdefault("without", commands("MLSD MLST SIZE MDTM"))
-                    options.setdefault("line", windows if protocol == "ftp windows" else None)
-                server = FtpServer(folder, **options)
-            stack.enter_context(server)
-            settings[f"{P}address"] = server.address
-            site = Site(server, folder, settings)
-            stack.callback(lambda: [reader.close() for reader in site.readers])
-            return site
-
+    with sites(tmp_path) as make:
         yield make
 
 
@@ -382,71 +223,6 @@ def test_a_tailed_file_that_shrinks(plain: Site, policy: str) -> None:
     assert [row[2] for row in task.read()] == [b"def"]
 
 
-def test_a_server_that_ends_and_comes_again_loses_nothing(site: Site) -> None:
-    expected = {f"/in/{number}": os.urandom(50_000) for number in range(20)}
-    for path, content in expected.items():
-        site.put(path[1:], content)
-    config = site.config(monitor_update="/in/:t", monitor_slicesize="20000", max_backoff="PT0.5S")
-    task = site.reader(config)
-    rows = [row for _ in range(10) for row in task.poll(max_bytes=20_000)]
-    site.server.stop()
-    rows += task.read()  # what was in flight; it does not raise: the server may come back
-    assert len(rows) < 60
-    site.server.start()
-    rows += task.wait_for(lambda more: len(rows) + len(more) >= 60)
-    assert len(rows) == 60
-    contents: dict[str, bytes] = {}
-    for _, key, value in rows:
-        contents[key] = contents.get(key, b"") + value
-    assert contents == expected
-
-
-def test_a_connection_that_is_cut_in_a_transfer_loses_nothing(site: Site) -> None:
-    content = os.urandom(9 << 20)
-    site.put("whole", content)
-    site.server.cut_after = 5 << 20
-    task = site.reader(site.config(monitor_update="/whole:t", max_backoff="PT0.5S"))
-    rows = task.wait_for(bool)
-    assert [row[2] for row in rows] == [content]
-    assert site.server.cut_after is None, "it was cut"
-
-
-def test_a_slow_server(make_site: Callable[..., Site]) -> None:
-    site = make_site("ftp", bytes_per_s=100_000)
-    content = os.urandom(200_000)
-    site.put("slow", content)
-    task = site.reader(site.config(monitor_tail="/slow:t", timeout="1000"))
-    assert [row[2] for row in task.read()] == [content]
-
-
-def test_a_server_without_rest(make_site: Callable[..., Site]) -> None:
-    site = make_site("ftp", without=commands("REST MLSD MLST SIZE FEAT"))
-    site.put("f", b"0123456789")
-    config = site.config(monitor_tail="/f:t", monitor_slicesize="4")
-    task = site.reader(config)
-    assert [row[2] for row in task.poll(4)] == [b"0123"]
-    assert [row[2] for row in site.reader(config, task.stored()).read()] == [b"4567", b"89"]
-
-
-def test_a_server_that_lets_nobody_in_for_a_while(make_site: Callable[..., Site]) -> None:
-    site = make_site("ftp")
-    site.put("f", b"x")
-    site.server.refuses = True
-    task = site.reader(site.config(monitor_update="/f:t", max_backoff="PT0.5S"))
-    assert task.read() == []
-    site.server.refuses = False
-    assert len(task.wait_for(bool)) == 1
-
-
-def test_a_file_that_may_not_be_read_holds_up_no_other(plain: Site) -> None:
-    for name in ("a", "b", "c"):
-        plain.put(name, name.encode())
-    task = plain.reader(plain.config(monitor_update="/?:t"))
-    assert len(task.poll(1)) == 1
-    (plain.folder / "b").unlink()  # after it was listed
-    assert [row[2] for row in task.read()] == [b"c"]
-
-
 def test_files_are_deleted_when_they_are_stored(plain: Site) -> None:
     config = {**plain.config(monitor_update="/in/:t", monitor_tail="/log:t")}
     config["penstock.ftp.after"] = "delete"
@@ -486,20 +262,6 @@ def test_tasks_share_the_files(plain: Site) -> None:
     )
 
 
-def test_a_private_key(make_site: Callable[..., Site], tmp_path: Path) -> None:
-    import asyncssh
-
-    key = asyncssh.generate_private_key("ssh-ed25519")
-    site = make_site("sftp", authorized=key.export_public_key().decode())
-    site.put("f", b"x")
-    file = tmp_path / "key"
-    file.write_bytes(key.export_private_key(passphrase="secret"))
-    config = site.config(monitor_update="/f:t")
-    config |= {f"{P}password": "", "penstock.ftp.private.key.passphrase": "secret"}
-    for given in (str(file), file.read_text()):
-        assert len(site.reader({**config, "penstock.ftp.private.key": given}).read()) == 1
-
-
 def test_the_origins_settings_and_keys(make_site: Callable[..., Site]) -> None:
     site = make_site("ftp")
     site.put("f", b"x")
@@ -514,43 +276,6 @@ def test_the_origins_settings_and_keys(make_site: Callable[..., Site]) -> None:
     schema = polled.records.keys.runs[0].schema
     assert schema is not None
     assert schema.name == "com.eneco.trading.kafka.connect.ftp.FileInfo"
-
-
-def problems(site: Site, **changes: str) -> dict[str, str]:
-    settings = {**site.config(monitor_tail="/in/:t"), **changes}
-    config = FtpSource.plugin.config.parse(settings)
-    found = FtpSource().validate_live(config)
-    return {each.setting: str(each.error) for each in found}
-
-
-def test_problems_are_reported_at_their_setting(site: Site) -> None:
-    site.put("in/f", b"x")
-    assert problems(site) == {}
-    assert problems(site, **{f"{P}password": "no"}).keys() == {f"{P}password"}
-    assert problems(site, **{f"{P}address": "127.0.0.1:1"}).keys() == {f"{P}address"}
-    missing = problems(site, **{f"{P}monitor.update": "/missing/*.csv:t"})
-    assert missing.keys() == {f"{P}monitor.update"}
-    assert "/missing" in missing[f"{P}monitor.update"]
-    moving = {"penstock.ftp.after": "move", "penstock.ftp.after.folder": "in"}
-    assert problems(site, **moving).keys() == {"penstock.ftp.after.folder"}
-    assert problems(site, **{f"{P}monitor.tail": ""}).keys() == {f"{P}monitor.tail"}
-
-
-def test_a_server_that_is_not_the_one_that_is_meant(
-    make_site: Callable[..., Site], tmp_path: Path
-) -> None:
-    other = tmp_path / "other"
-    other.write_text(Authority().pem())
-    assert problems(make_site("ftps"), **{"penstock.ftp.tls.ca": str(other)}).keys() == {
-        "penstock.ftp.tls.verify"
-    }
-    other.write_text("")
-    site = make_site("sftp")
-    assert problems(site, **{"penstock.ftp.known.hosts": str(other)}).keys() == {
-        "penstock.ftp.known.hosts"
-    }
-    config = site.config(monitor_tail="/:t") | {"penstock.ftp.known.hosts": ""}
-    assert site.reader(config).read() == []
 
 
 class _Conformance(SourceConformance):

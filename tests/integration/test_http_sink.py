@@ -1,30 +1,28 @@
-"""The HTTP sinks, against the suite's own servers."""
+"""Requests of the HTTP sinks and what answers cause, against the suite's own servers."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from penstock.api import ConfigInvalid, Failed, Header, PenstockError, Records, SinkWriter
-from penstock.api.schema import INT64, STRING, struct
+from penstock.api import ConfigInvalid, Failed, Header, PenstockError, Records
+from penstock.api.schema import STRING
 from penstock.connectors.http.sink import AivenHttpSink, ConfluentHttpSink, LensesHttpSink
-from penstock.testing.certificates import Authority
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
 from penstock.testing.web import WebServer
 
+from .http_sinks import Make, rows, tasks
+
 NUMBERS = count()
-ROW = struct({"id": INT64, "name": STRING.as_optional()}, name="row")
 
 
 @pytest.fixture(scope="module")
@@ -149,53 +147,10 @@ class TestLensesSink(Conformance):
         }
 
 
-class Task:
-    """A writer, and what it reports."""
-
-    def __init__(self, url: str, connector: Any = None, **given: str) -> None:
-        settings = {key.replace("_", "."): value for key, value in given.items()}
-        self.connector = connector or ConfluentHttpSink()
-        base = {"http.api.url": url, "retry.backoff.ms": "10"}
-        if connector is not None:
-            base = {}
-        self.config = self.connector.plugin.config.parse({**base, **settings})
-        self.connector.plan_tasks(self.config, 1)
-        self.context = SinkContextStub(tolerates_errors=True)
-        self.writer: SinkWriter = self.connector.open(self.config, self.context)
-
-    def write(self, records: Records) -> dict[int, str]:
-        """Writes and flushes; the messages of refused rows."""
-        failed: Failed = {}
-        self.writer.write(records, failed)
-        self.writer.flush()
-        return {row: str(error) for row, error in failed.items()}
-
-
 @pytest.fixture
-def task() -> Iterator[Callable[..., Task]]:
-    made: list[Task] = []
-
-    def make(url: str, connector: Any = None, **given: str) -> Task:
-        made.append(Task(url, connector, **given))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.writer.close()
-
-
-Make = Callable[..., Task]
-
-
-def rows(numbers: range, **given: Any) -> Records:
-    return records_of(
-        [{"id": number, "name": f"name {number}"} for number in numbers],
-        schema=ROW,
-        keys=[f"k{number}" for number in numbers],
-        key_schema=STRING,
-        first=numbers.start,
-        **given,
-    )
+def task() -> Iterator[Make]:
+    with tasks() as make:
+        yield make
 
 
 def test_templates_make_urls_headers_and_bodies(server: WebServer, task: Make, name: str) -> None:
@@ -376,71 +331,6 @@ def test_a_refused_batch_that_is_not_divided_is_refused_as_a_whole(
     assert set(sink.write(records_of(values))) == {4, 5, 6, 7}
 
 
-@pytest.mark.parametrize("mode", ["header", "url"])
-def test_oauth2_tokens_are_asked_for_and_renewed(
-    server: WebServer, task: Make, name: str, mode: str
-) -> None:
-    sink = task(
-        f"{server.url}/bearer/{name}",
-        auth_type="oauth2",
-        oauth2_token_url=f"{server.url}/token",
-        oauth2_client_id="id",
-        oauth2_client_secret="secret",
-        oauth2_client_auth_mode=mode,
-        penstock_http_order="none",
-    )
-    assert sink.write(rows(range(20))) == {}
-    server.forget_tokens()
-    assert sink.write(rows(range(20, 40))) == {}
-    taken = server.taken(name)
-    assert len(taken) == 40
-    assert len({each["headers"]["authorization"] for each in taken}) == 2
-
-
-def test_wrong_client_credentials_name_what_to_check(
-    server: WebServer, task: Make, name: str
-) -> None:
-    sink = task(
-        f"{server.url}/bearer/{name}",
-        auth_type="oauth2",
-        oauth2_token_url=f"{server.url}/token",
-        oauth2_client_id="id",
-        oauth2_client_secret="wrong",
-    )
-    with pytest.raises(PenstockError, match="client secret") as caught:
-        sink.write(rows(range(1)))
-    assert not caught.value.retriable
-
-
-def test_other_authentication(server: WebServer, task: Make, name: str) -> None:
-    known = {"auth_type": "basic", "connection_user": "me", "connection_password": "secret"}
-    assert task(f"{server.url}/basic/{name}", **known).write(rows(range(1))) == {}
-    for where in ("header", "query"):
-        given = {
-            "penstock_http_api_key_name": "x-key",
-            "penstock_http_api_key_value": "k",
-            "penstock_http_api_key_in": where,
-        }
-        assert task(f"{server.url}/key/{name}", **given).write(rows(range(1))) == {}
-    assert len(server.taken(name)) == 3
-    assert task(f"{server.url}/key/{name}", max_retries="0").write(rows(range(1))) != {}
-
-
-def test_a_key_in_the_url_is_in_no_message(server: WebServer, task: Make, name: str) -> None:
-    given = {
-        "penstock_http_api_key_name": "x-key",
-        "penstock_http_api_key_value": "hush",
-        "penstock_http_api_key_in": "query",
-        "max_retries": "0",
-    }
-    reported = task(f"{server.url}/key/{name}", **given).write(rows(range(1)))
-    assert "401" in reported[0]
-    assert "hush" not in reported[0]
-    with pytest.raises(PenstockError) as caught:
-        task("http://127.0.0.1:1/", **given).write(rows(range(1)))
-    assert "hush" not in str(caught.value)
-
-
 def test_a_packed_answer_counts_by_what_is_in_it(server: WebServer, task: Make) -> None:
     sink = task(f"{server.url}/packed/1000000", penstock_http_max_response_bytes="500000")
     assert "penstock.http.max.response.bytes" in sink.write(rows(range(1)))[0]
@@ -533,76 +423,6 @@ def test_lenses_loops_and_nulls(server: WebServer, task: Make, name: str) -> Non
         {"all": [{"n": "3"}]},
     ]
     assert server.taken(name)[0]["headers"]["x-topic"] == "conformance"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    authority = Authority()
-    (folder / "ca.pem").write_text(authority.pem())
-    (folder / "server.pem").write_text(authority.issue("server", "127.0.0.1").pem())
-    (folder / "client.pem").write_text(authority.issue("client", "client").pem())
-    return authority, folder
-
-
-def test_http2_and_mutual_tls(task: Make, name: str, authority: tuple[Authority, Path]) -> None:
-    folder = authority[1]
-    trust = {"https_ssl_truststore_location": str(folder / "ca.pem")}
-    with WebServer(cert=folder / "server.pem", http2=True) as server:
-        sink = task(
-            f"{server.url}/take/{name}",
-            penstock_http_version="2",
-            penstock_http_order="none",
-            **trust,
-        )
-        assert sink.write(rows(range(300))) == {}
-        taken = server.taken(name)
-        assert len(taken) == 300
-        assert {each["version"] for each in taken} == {"2"}
-        with pytest.raises(PenstockError, match="trust store") as caught:
-            task(f"{server.url}/take/{name}", penstock_http_version="2").write(rows(range(1)))
-        assert not caught.value.retriable
-    with WebServer(cert=folder / "server.pem", ca=folder / "ca.pem") as server:
-        url = f"{server.url}/take/{name}"
-        known = {"https_ssl_keystore_location": str(folder / "client.pem"), **trust}
-        assert task(url, **known).write(rows(range(1))) == {}
-        with pytest.raises(PenstockError):
-            task(url, max_retries="0", **trust).write(rows(range(1)))
-
-
-def test_an_expired_certificate_fails_the_task_with_the_reason(
-    task: Make, name: str, authority: tuple[Authority, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import penstock.testing.certificates as certificates
-
-    class Past(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return datetime.now(UTC) - timedelta(days=30)
-
-    issuer, folder = authority
-    monkeypatch.setattr(certificates, "datetime", Past)
-    (folder / "old.pem").write_text(issuer.issue("server", "127.0.0.1").pem())
-    with WebServer(cert=folder / "old.pem") as server:
-        given = {"https_ssl_truststore_location": str(folder / "ca.pem")}
-        with pytest.raises(PenstockError, match="expired") as caught:
-            task(f"{server.url}/take/{name}", **given).write(rows(range(1)))
-        assert not caught.value.retriable
-
-
-def test_requests_pass_a_proxy(server: WebServer, task: Make, name: str) -> None:
-    # Requested by its full URL, the server answers like a proxy to itself.
-    sink = task(
-        f"http://elsewhere.test/take/{name}",
-        http_proxy_host="127.0.0.1",
-        http_proxy_port=str(server.port),
-        http_proxy_user="u",
-        http_proxy_password="p",
-    )
-    assert sink.write(rows(range(1))) == {}
-    (taken,) = server.taken(name)
-    assert taken["headers"]["host"] == "elsewhere.test"
-    assert taken["headers"]["proxy-authorization"] == "Basic dTpw"
 
 
 def test_settings_are_checked_before_a_task_starts() -> None:

@@ -434,7 +434,7 @@ def test_the_table_of_offsets_is_looked_at_too(clerk: Clerk) -> None:
     clerk.grant("SELECT", kept)
     setting, text = only(clerk.sink(orders, **exactly))
     assert setting == "penstock.offsets.table"
-    assert "grant it INSERT, UPDATE on it" in text
+    assert "grant it INSERT, UPDATE on the table" in text
     clerk.grant("INSERT, UPDATE", kept)
     assert errors(clerk.sink(orders, **exactly)) == []
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 from pyspark import cloudpickle
 
 from penstock.api import (
-    Batching,
     Failed,
     PenstockError,
     Plugin,
@@ -25,33 +24,24 @@ from penstock.api import (
     Records,
     SourceConnector,
     SourceContext,
-    SourceOffset,
     SourceReader,
     TopicPartition,
 )
-from penstock.api.schema import STRING as STRING_SCHEMA
-from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
+from penstock.config.define import Config, ConfigDef
 from penstock.flow.driver import placing
 from penstock.flow.driver.placing import Limits
 from penstock.flow.driver.pool import SlotPool
-from penstock.flow.driver.ports import Beginning
-from penstock.flow.spark.session import Session
 from penstock.ids import TaskId
-from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
 from . import diaries
 from .conftest import Flow
 from .diaries import DiaryWriter, batches, calls, keeper, written
+from .neighbours import SOON_S, Neighbour, Unique, firsts, slot
 
 # Spark's Python workers cannot import test modules; classes made here travel with the plan.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-Unique = Callable[[str], str]
-
-SOON_S = 1.0
-"""How long a record of a healthy task may take."""
 
 
 @pytest.fixture
@@ -61,51 +51,11 @@ def one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "BUSY", 2.0)
 
 
-class Neighbour:
-    """A healthy task."""
-
-    def __init__(self, flow: Flow, topics: Topics, unique: Unique, folder: Path) -> None:
-        self._flow, self._topics = flow, topics
-        self._topic, self._folder = topics.create(unique("quiet")), folder
-        self._appended = 0
-        plan = flow.sink(unique("quiet"), self._topic, **keeper(DiaryWriter, folder))
-        self.task = flow.start(plan)
-        self.expect(60)
-
-    def expect(self, within_s: float = SOON_S) -> None:
-        """Expects a new record within this time, after all others, once each."""
-        self._topics.append(self._topic, [str(self._appended).encode()])
-        self._appended += 1
-        wait_until(lambda: len(self.written) >= self._appended, within_s, "the neighbour's record")
-        assert self.written == [str(number) for number in range(self._appended)]
-
-    def expect_all(self, within_s: float) -> None:
-        """The same; records may be written again after a slot has died."""
-        self._topics.append(self._topic, [str(self._appended).encode()])
-        self._appended += 1
-        everything = [str(number) for number in range(self._appended)]
-        wait_until(lambda: firsts(self.written) == everything, within_s, "the neighbour's record")
-
-    @property
-    def written(self) -> list[str]:
-        return written(self._folder)
-
-
-def firsts(values: list[str]) -> list[str]:
-    return list(dict.fromkeys(values))
-
-
 @pytest.fixture
 def neighbour(
     one_slot: None, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> Neighbour:
     return Neighbour(flow, topics, unique, tmp_path / "quiet")
-
-
-def slot(flow: Flow, task: TaskId) -> int:
-    number = flow.standing(task).slot
-    assert number is not None
-    return number
 
 
 def process_of(flow: Flow, task: TaskId) -> int:
@@ -203,7 +153,6 @@ def test_a_close_that_raises_does_not_keep_the_task_from_stopping(
     assert not flow.ended
 
 
-TOPIC = Key("topic", STRING, importance=HIGH, doc="Where records go.")
 FOLDER = diaries.FOLDER
 
 
@@ -246,7 +195,7 @@ def test_a_poll_that_waits_holds_nobody_up_and_ends_with_its_task(
         neighbour.expect()
     began = time.monotonic()
     assert flow.stop(waiting)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # of the 30 s that it may take
     assert (tmp_path / "closed").exists()
 
 
@@ -296,7 +245,7 @@ def test_a_task_that_never_returns_is_cut_off_and_its_process_ends(
     assert slot(flow, task) == before
     began = time.monotonic()
     assert not flow.stop(task, 1.0)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10  # it would never end
     neighbour.expect(15)  # while it moves
     wait_until(lambda: slot(flow, neighbour.task) != before, 15, "the neighbour to have moved")
     neighbour.expect()
@@ -420,10 +369,10 @@ def memory_is_limited(flow: Flow) -> Iterator[list[int]]:
 
     def watch() -> None:
         while not over.wait(0.05):
-            for slot in list(flow.tasks._pool.slots.values()):
-                if slot.pid not in {None, *killed} and resident_mb(slot.pid) > MEMORY_MB:
-                    killed.append(slot.pid)
-                    os.kill(slot.pid, signal.SIGKILL)
+            for each in list(flow.tasks._pool.slots.values()):
+                if each.pid not in {None, *killed} and resident_mb(each.pid) > MEMORY_MB:
+                    killed.append(each.pid)
+                    os.kill(each.pid, signal.SIGKILL)
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -453,108 +402,12 @@ def test_a_task_that_eats_memory_until_its_process_is_killed_fails_and_the_other
     assert topics.committed(f"connect-{name}", topic) == {}
 
 
-@pytest.fixture
-def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks are moved soon."""
-    monkeypatch.setattr(placing, "limits", lambda *_, **__: Limits(1, 4))
-    monkeypatch.setattr(placing, "BUSY", 0.3)
-    monkeypatch.setattr(placing, "QUIET", 0.2)
-    monkeypatch.setattr(placing, "QUIET_S", 2.0)
-
-
-class Busy(DiaryWriter):
-    """Takes a while for every record."""
-
-    batching = Batching(records=5)
-
-    def write(self, records: Records, failed: Failed) -> None:
-        threading.Event().wait(0.02 * len(records))
-        super().write(records, failed)
-
-
-def test_a_busy_sink_gets_a_slot_of_its_own_and_returns_when_it_is_quiet(
-    restless: None, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
-) -> None:
-    quiet = Neighbour(flow, topics, unique, tmp_path / "quiet")
-    topic, folder, name = topics.create(unique("lines")), tmp_path / "busy", unique("busy")
-    topics.append(topic, [str(number).encode() for number in range(400)])
-    task = flow.start(flow.sink(name, topic, **keeper(Busy, folder)))
-    assert slot(flow, task) == slot(flow, quiet.task)
-    wait_until(lambda: not flow.standing(task).shared, 15, "the task to have moved")
-    assert slot(flow, task) != slot(flow, quiet.task)
-    quiet.expect()
-    flow.await_done(task, 400)
-    assert written(folder) == [str(number) for number in range(400)]
-    wait_until(lambda: flow.standing(task).shared, 15, "the task to have returned")
-    topics.append(topic, [b"last"])
-    flow.await_done(task, 401)
-    assert written(folder)[400:] == ["last"]
-    assert flow.tasks.moved == 2
-    assert len(flow.tasks.slots()) == 1
-    assert slot(flow, task) == slot(flow, quiet.task)
-
-
-class Counter(SourceConnector):
-    """Sends the numbers up to 300, one per poll, each after a while."""
-
-    plugin = Plugin("test.Counter", "1", ConfigDef(TOPIC))
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props]
-
-    def exactly_once(self, config: Config) -> bool:
-        return True
-
-    def open(self, config: Config, context: SourceContext) -> SourceReader:
-        return CountingReader(config[TOPIC], context)
-
-
-class CountingReader(SourceReader):
-    def __init__(self, topic: str, context: SourceContext) -> None:
-        self._topic = topic
-        stored = context.stored_offset({"of": "numbers"})
-        self._next = 0 if stored is None else int(stored["next"] or 0)
-
-    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
-        if self._next == 300:
-            return None
-        number = self._next
-        self._next += 1
-        deadline = time.monotonic() + 0.02
-        while time.monotonic() < deadline:
-            pass
-        return Polled(
-            Records.of(self._topic, [str(number)], schema=STRING_SCHEMA),
-            [SourceOffset({"of": "numbers"}, {"next": self._next})],
-        )
-
-
-def test_sources_are_moved_without_loss_or_repetition(
-    restless: None,
-    monkeypatch: pytest.MonkeyPatch,
-    flow: Flow,
-    topics: Topics,
-    unique: Unique,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.setattr(placing, "BUSY", 0.0)  # whatever it does
-    Neighbour(flow, topics, unique, tmp_path / "quiet")
-    topic = topics.create(unique("numbers"))
-    config = Counter.plugin.config.parse({"topic": topic})
-    task = flow.start(flow.source(unique("src"), topic, connector=Counter, config=config))
-    wait_until(lambda: flow.tasks.moved > 0, 15, "a task to have moved")
-    wait_until(lambda: topics.count(topic) >= 300, 30, "all records")
-    assert topics.values(topic) == [b"%d" % number for number in range(300)]
-    assert slot(flow, task)
-    assert not flow.ended
-
-
 class SlowToOpen(DiaryWriter):
-    """Takes two seconds to open; then it raises, or ends its process once, as the folder says."""
+    """Takes four seconds to open; then it raises, or ends its process once, as the folder says."""
 
     def __init__(self, folder: Path, context: Any) -> None:
         super().__init__(folder, context)
-        threading.Event().wait(2)
+        threading.Event().wait(4)
         if folder.name == "raises":
             raise PenstockError("raised in open")
         if folder.name == "dies" and len(calls(folder, "open")) == 1:
@@ -577,91 +430,10 @@ def test_a_writer_that_takes_long_to_open_is_not_lost_sight_of(
     flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))
     began = time.monotonic()
     task = flow.start(flow.sink(unique("slow"), topic, **keeper(SlowToOpen, folder)))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4
     if then == "raises":
         assert "raised in open" in flow.await_failure()
         return
     flow.await_done(task, 1)
     assert len(calls(folder, "open")) == (2 if then == "dies" else 1)
     assert flow.stop(task)
-
-
-def test_a_task_that_may_not_restart_after_a_move_leaves_no_thread_behind(
-    restless: None,
-    monkeypatch: pytest.MonkeyPatch,
-    flow: Flow,
-    topics: Topics,
-    unique: Unique,
-    tmp_path: Path,
-) -> None:
-    topic, name = topics.create(unique("numbers")), unique("src")
-    config = Counter.plugin.config.parse({"topic": topic})
-    plan = flow.source(name, topic, connector=Counter, config=config)
-    begun: list[int] = []
-
-    def begin() -> Beginning:
-        begun.append(1)
-        if len(begun) > 1:
-            raise PenstockError("it is another worker's")
-        return Beginning([])
-
-    flow._offsets[plan.task] = {}
-    flow.tasks.start(plan, begin)
-    before = slot(flow, plan.task)
-    with flow.tasks._lock:
-        [placed] = flow.tasks._by_id.values()
-        flow.tasks._move(placed, own=False)
-    assert "it is another worker's" in flow.await_failure()
-    folder = tmp_path / "looking"
-    line = topics.create(unique("lines"))
-    topics.append(line, [b"a"])
-    looking = flow.start(flow.sink(unique("looking"), line, **keeper(Looking, folder)))
-    assert slot(flow, looking) == before
-    [[_, names], *_] = wait_until(lambda: calls(folder, "threads"), 60, "a look")
-    assert f"task-{plan.task}" not in names
-
-
-class Looking(DiaryWriter):
-    """Notes which threads its process has."""
-
-    def write(self, records: Records, failed: Failed) -> None:
-        self.note("threads", sorted(thread.name for thread in threading.enumerate()))
-
-
-def test_nothing_is_left_behind(
-    session: Session, broker: Broker, topics: Topics, unique: Unique, tmp_path: Path
-) -> None:
-    def java_threads() -> list[str]:
-        jvm: Any = session.get()._jvm
-        names = [thread.getName() for thread in jvm.Thread.getAllStackTraces().keySet()]
-        return [n for n in names if n.startswith(("consumer-", "kafka-", "slot-commands"))]
-
-    def python_threads() -> list[str]:
-        names = [thread.name for thread in threading.enumerate()]
-        return [n for n in names if n.startswith(("slot", "tasks"))]
-
-    def alive(threads: Callable[[], list[str]]) -> Callable[[], bool]:
-        return lambda: not threads()
-
-    flow = Flow(session, broker.bootstrap)
-    topic, file = topics.create(unique("lines"), 2), tmp_path / "in.txt"
-    file.write_text("a\nb\n")
-    topics.append(topic, [b"a"])
-    for task in range(3):
-        flow.start(flow.sink(unique("snk"), topic, tmp_path / "out", task=task))
-    source = flow.start(flow.source(unique("src"), topic, file))
-    flow.await_done(source, 2)
-    assert java_threads()
-    assert python_threads()
-    flow.close()
-    wait_until(alive(java_threads), 10, f"no consumer to be left of {java_threads()}")
-    wait_until(alive(python_threads), 10, f"no thread to be left of {python_threads()}")
-    # Spark reuses the processes for the slots that follow.
-    flow = Flow(session, broker.bootstrap)
-    for number in range(2):
-        folder = tmp_path / f"looking-{number}"
-        flow.start(flow.sink(unique("looking"), topic, **keeper(Looking, folder)))
-        [[_, names], *_] = wait_until(lambda at=folder: calls(at, "threads"), 60, "a look")
-        tasks = [name for name in names if name.startswith(("task-", "orders", "watch"))]
-        assert len(tasks) == 3, names
-    flow.close()

@@ -113,7 +113,7 @@ class TestExactlyOnce(SqliteCase):
     idempotent = True
 
     def config(self) -> dict[str, str]:
-        # Otherwise a refused record costs its batch, see `test_jdbc_sink`.
+        # Otherwise a refused record costs its batch, see `test_jdbc_sink_faults`.
         return {**super().config(), "penstock.exactly.once": "true", "errors.tolerance": "all"}
 
     @pytest.mark.skip("the records are of one partition and its offsets go back and forth")
