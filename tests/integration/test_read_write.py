@@ -180,8 +180,10 @@ def test_a_line_that_cannot_be_written_is_named_and_those_before_it_are(
     topic = topics.create(unique("lines"))
     done = penstock("write", topic, "--connector", "orders", stdin='{"a": 1}\n{"a": 2}\nplain\n')
     assert done.code == 2
-    assert "Line 3 of standard input: JsonConverter writes JSON, and 'plain' is not JSON" in done.err
-    assert "The 2 before it are written." in done.err
+    assert (
+        "Line 3 of standard input: JsonConverter writes JSON, and 'plain' is not JSON" in done.err
+    )
+    assert "The 2 before it were written." in done.err
     assert [each.value for each in topics.read(topic)] == [b'{"a":1}', b'{"a":2}']
 
 
