@@ -61,3 +61,11 @@ def test_what_a_sink_reads_is_counted_with_its_age() -> None:
         ("end_to_end_latency_ms_max", "t", "0"): 600.0,
         ("committed_offset", "t", "0"): 3,
     }
+
+
+def test_a_timestamp_in_the_future_does_not_lower_the_latency_of_others() -> None:
+    monitoring = MonitoringConsumer(CONFIG, Context(), lambda: 0.0, lambda: 1_000.0)
+    records = records_of([b"a", b"b"], topic="t")
+    records.timestamps[:] = [900, 5_000]
+    monitoring.on_consume(records)
+    assert figures(monitoring)["end_to_end_latency_ms_total", "t", "0"] == 100.0
