@@ -83,7 +83,7 @@ class Servers:
         """The server that holds a key."""
         if not self._nodes:
             self._discover()
-        if len(self._nodes) == 1:
+        if len(self._nodes) == 1 and not self._moved:
             return self._nodes[0]
         slot = slot_of(key)
         if slot in self._moved:
