@@ -22,12 +22,14 @@ from penstock.ids import TaskId, TopicPartition
 class Figure:
     """A number for `/metrics`; every figure gets the labels `connector` and `task`, too.
 
-    If its name ends in `_total`, it counts up from 0 as long as the interceptor lives.
+    If its name ends in `_total`, it counts up from 0 as long as the interceptor lives. `help`
+    describes it in `/metrics`.
     """
 
     name: str
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
+    help: str = ""
 
 
 @dataclass(frozen=True, slots=True)

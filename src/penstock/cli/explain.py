@@ -1,6 +1,7 @@
-"""`penstock explain`: what every setting means, from the declarations that workers use.
+"""`penstock explain`: what every setting and metric means, from what workers use.
 
-`docs/settings.md` is `penstock explain --page`; a test compares them.
+`docs/settings.md` is `penstock explain --page`, `docs/metrics.md` is `penstock explain metrics
+--page`; a test compares them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from penstock.config import connector, worker_keys
 from penstock.config.define import ConfigDef
 from penstock.config.render import help_text, markdown
 from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass, Registry
+from penstock.runtime.metric_table import SECTIONS, Metric
 from penstock.runtime.providers import BUILT_IN as BUILT_IN_PROVIDERS
 
 _TITLES: Final[Mapping[str, str]] = {
@@ -53,6 +55,19 @@ Names, types, defaults and what is valid are Kafka Connect's, unless a setting b
 and a connector's that begin with `producer.override.`, `consumer.override.` or `admin.override.`,
 configure Kafka's clients, with the names of the Java clients' settings. Of these,
 `interceptor.classes` names [interceptors](interceptors.md), which read their settings from there.
+"""
+
+
+_METRICS: Final = "metrics"
+_METRICS_INTRODUCTION: Final = """\
+# Metrics
+
+The metrics of `GET /metrics`, in Prometheus' text format, generated from the table that workers
+use. `penstock explain metrics` lists them in a terminal, `penstock explain NAME` shows one.
+`make docs` rewrites this page. [Operating](operating.md#metrics) says what they cover.
+
+The metrics of the group's client have the names that Kafka Connect gives them
+(`kafka_connect_coordinator_heartbeat_rate`); [interceptors](interceptors.md) add their own.
 """
 
 
@@ -115,15 +130,43 @@ def page(registry: Registry) -> str:
     return "\n".join(parts)
 
 
+def metrics_page() -> str:
+    """The page of the documentation with all metrics."""
+    parts = [_METRICS_INTRODUCTION]
+    for section in SECTIONS:
+        rows = [
+            f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |"
+            for metric in section.metrics
+        ]
+        head = "| Metric | Type | Labels | Meaning |\n| --- | --- | --- | --- |"
+        parts.append(f"## {section.title}\n")
+        parts.append("\n".join([head, *rows, ""]))
+    return "\n".join(parts)
+
+
+def _metric_lines(metric: Metric) -> Iterator[str]:
+    labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
+    yield f"{metric.name}{labels}  ({metric.kind})"
+    yield f"    {metric.help}"
+
+
 @click.command()
 @click.argument("what", required=False)
 @click.option("--page", "whole", is_flag=True, help="The page of the documentation, as Markdown.")
 def explain(what: str | None, whole: bool) -> None:
-    """List settings, and explain what they mean.
+    """List settings and metrics, and explain what they mean.
 
-    WHAT is `worker`, `standalone`, `source` or `sink`, a plugin by any of its names, or a setting.
-    Without it, lists everything that can be explained.
+    WHAT is `worker`, `standalone`, `source` or `sink`, a plugin by any of its names, a setting,
+    `metrics` or a metric. Without it, lists everything that can be explained.
     """
+    if what == _METRICS:
+        if whole:
+            click.echo(metrics_page(), nl=False)
+        else:
+            metrics = (metric for section in SECTIONS for metric in section.metrics)
+            lines = (line for metric in metrics for line in _metric_lines(metric))
+            click.echo_via_pager("\n".join(lines) + "\n")
+        return
     registry = Registry.installed()
     if whole:
         click.echo(page(registry), nl=False)
@@ -132,6 +175,7 @@ def explain(what: str | None, whole: bool) -> None:
     if what is None:
         for subject in known:
             click.echo(f"{subject.names[0]:<70} {subject.title}")
+        click.echo(f"{_METRICS:<70} Metrics")
         return
     click.echo_via_pager("\n".join(_explained(what, known)) + "\n")
 
@@ -152,6 +196,10 @@ def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
         for key in subject.definition.keys:
             if key.name == what:
                 by_text.setdefault(help_text(ConfigDef(key), width), []).append(subject)
+    by_name = {metric.name: metric for section in SECTIONS for metric in section.metrics}
+    if (metric := by_name.get(what)) is not None:
+        yield from _metric_lines(metric)
+        return
     if not by_text:
         raise NotThere(f"Nothing is called '{what}'.", _advice(what, known))
     for text, having in by_text.items():
@@ -162,6 +210,7 @@ def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
 def _advice(what: str, known: Iterable[Subject]) -> str:
     names = {name for subject in known for name in subject.names}
     names |= {key.name for subject in known for key in subject.definition.keys}
+    names |= {metric.name for section in SECTIONS for metric in section.metrics}
     close = difflib.get_close_matches(what, names, n=3)
     if close:
         return f"Did you mean {' or '.join(repr(name) for name in close)}?"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.api import Figure, Offsets
+from penstock.flow.counts import Counts
 from penstock.flow.plan import FlowPlan, SourcePlan
 from penstock.flow.traces import Trace
 from penstock.ids import TopicPartition
@@ -123,20 +124,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Records that have reached their target since the last message of this kind.
-
-    `records` were read, `done` reached the target, `failed` were tolerated; transforms dropped the
-    difference. `lost`: dead letters that Kafka did not accept.
-    """
+    """What a task has done since the last message of this kind."""
 
     id: int
-    records: int
-    done: int
-    failed: int
-    topics: frozenset[str]
-    ms: float
-    retries: int
-    lost: int
+    counts: Counts
 
 
 @dataclass(frozen=True, slots=True)

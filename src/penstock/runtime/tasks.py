@@ -166,8 +166,9 @@ class RunningTasks:
             self._on_progress(event)
 
     def _on_progress(self, progress: TaskProgress) -> None:
-        log.debug("%d records processed, %d skipped", progress.done, progress.failed)
+        counts = progress.counts
+        log.debug("%d records processed, %d skipped", counts.done, counts.failed)
         active = self._active_topics(progress.task.connector)
-        for topic in progress.topics:
+        for topic in counts.topics:
             if topic not in active:
                 self._inbox.post(e.TopicUsed(progress.task, topic))

@@ -47,7 +47,8 @@ from penstock.runtime.instances import Instances
 from penstock.runtime.leader import LeaderRequests, ZombieFencing
 from penstock.runtime.loggers import Loggers
 from penstock.runtime.membership import Membership
-from penstock.runtime.metrics import Metrics, Slots
+from penstock.runtime.metric_table import Slots
+from penstock.runtime.metrics import Metrics
 from penstock.runtime.planning import Planner
 from penstock.runtime.ports import Alone, Leader
 from penstock.runtime.reload import Reloads

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.explain import page, subjects
+from penstock.cli.explain import metrics_page, page, subjects
 from penstock.plugins.registry import Kind, Registry
 from penstock.runtime.providers import PROVIDERS
 
 from .workers import Penstock
 
-PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+DOCS = Path(__file__).parents[3] / "docs"
 REGISTRY = Registry.installed()
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(REGISTRY), "`make docs` writes it anew"
+def test_the_pages_are_up_to_date() -> None:
+    assert (DOCS / "settings.md").read_text() == page(REGISTRY), "`make docs` writes it anew"
+    assert (DOCS / "metrics.md").read_text() == metrics_page(), "`make docs` writes it anew"
 
 
 def test_there_is_a_subject_for_everything_that_has_settings() -> None:
@@ -42,6 +43,8 @@ def test_there_is_a_subject_for_everything_that_has_settings() -> None:
             "org.apache.kafka.connect.transforms.InsertField$Value",
             ["timestamp.field  (string"],
         ),
+        ("metrics", ["penstock_sink_record_lag{connector, task, topic, partition}  (gauge)"]),
+        ("penstock_slot_deaths_total", ["penstock_slot_deaths_total  (counter)", "    Slots that"]),
     ],
 )
 def test_a_subject_a_plugin_or_a_setting_is_explained(
@@ -55,7 +58,8 @@ def test_a_subject_a_plugin_or_a_setting_is_explained(
 
 def test_without_a_word_everything_there_is_to_explain_is_listed(penstock: Penstock) -> None:
     shown = penstock("explain").out.splitlines()
-    assert [line.split()[0] for line in shown] == [each.names[0] for each in subjects(REGISTRY)]
+    names = [subject.names[0] for subject in subjects(REGISTRY)]
+    assert [line.split()[0] for line in shown] == [*names, "metrics"]
 
 
 def test_what_is_not_known_is_said_with_what_may_be_meant(penstock: Penstock) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.flow.counts import Counts
 from penstock.flow.messages import Failed, News, Progress, Stopped
 from penstock.flow.stage.hosted import Hosted, Interrupted
 from penstock.ids import TaskId
@@ -75,8 +76,7 @@ def test_a_task_that_is_stopped_says_so_once_and_at_last() -> None:
 
     def work(task: Work) -> None:
         until_stopped(task)
-        with task.counted() as counts:
-            counts.done += 2
+        task.count(Counts(done=2))
 
     task = Work(host, work)
     task.start()
@@ -128,8 +128,7 @@ def test_a_task_that_is_cut_off_says_nothing_any_more() -> None:
     def work(task: Work) -> None:
         assert goes_on.wait(10)
         task.say(Failed(7, "late"))
-        with task.counted() as counts:
-            counts.done += 1
+        task.count(Counts(done=1))
 
     task = Work(host, work)
     task.start()
@@ -155,12 +154,25 @@ def test_a_stop_that_comes_again_may_only_shorten_the_grace() -> None:
 def test_whatever_is_counted_is_reported_once() -> None:
     task = Work(HostStub())
     assert task.news() == []
-    for name in ("records", "done", "failed", "retries", "lost"):
-        with task.counted() as counts:
-            setattr(counts, name, 3)
-        [moved] = task.news()
-        assert getattr(moved, name) == 3
+    for counts in (
+        Counts(records=3, topics=frozenset({"t"})),
+        Counts(done=3),
+        Counts(failed=3, ms=1.5),
+        Counts(retries=3),
+        Counts(lost=3),
+    ):
+        task.count(counts)
+        task.count(counts)
+        assert task.news() == [Progress(7, counts + counts)]
         assert task.news() == []
+
+
+def test_time_alone_is_reported_with_the_next_records() -> None:
+    task = Work(HostStub())
+    task.count(Counts(ms=2.0))
+    assert task.news() == []
+    task.count(Counts(records=1, ms=0.5))
+    assert task.news() == [Progress(7, Counts(records=1, ms=2.5))]
 
 
 def test_a_task_is_busy_while_it_works_and_not_while_it_waits() -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.api import Figure as InterceptorFigure
 from penstock.cluster.events import SparkReady
@@ -26,6 +27,7 @@ from penstock.cluster.statuses import StatusState
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
+from penstock.flow.counts import Counts
 from penstock.flow.driver.reports import (
     Committed,
     InterceptorFigures,
@@ -37,9 +39,19 @@ from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, 
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group import Figure
 from penstock.plugins.registry import Registry
-from penstock.runtime.metrics import Metrics, Slots
+from penstock.runtime.metric_table import SECTIONS, Slots
+from penstock.runtime.metrics import Metrics
 
 SOURCE, SINK = TaskId("in", 0), TaskId("out", 0)
+NOT_HERE = {
+    "kafka_connect_worker_rebalance_time_since_last_rebalance_ms",
+    "kafka_connect_connector_transform_class",
+    "kafka_connect_connector_predicate_class",
+    "kafka_connect_source_task_transaction_size_min",
+    "kafka_connect_source_task_transaction_size_max",
+    "kafka_connect_source_task_transaction_size_avg",
+}
+"""Metrics without a sample here: no rebalance has ended, no transforms, no transactions."""
 
 
 class Clock:
@@ -124,9 +136,9 @@ def test_a_sinks_batches_and_commits_are_counted(scraped: Scraped) -> None:
     metrics = scraped.metrics
     metrics.begun(SINK_PLAN)
     metrics.report(
-        TaskProgress(SINK, 1, records=100, done=90, failed=10, ms=50.0, retries=2, lost=1)
+        TaskProgress(SINK, 1, Counts(records=100, done=90, failed=10, ms=50.0, retries=2, lost=1))
     )
-    metrics.report(TaskProgress(SINK, 1, records=20, done=20, failed=0, ms=10.0))
+    metrics.report(TaskProgress(SINK, 1, Counts(records=20, done=20, ms=10.0)))
     of = '{connector="out",task="0"}'
     assert scraped[f"kafka_connect_sink_task_sink_record_read_total{of}"] == 120
     assert scraped[f"kafka_connect_sink_task_sink_record_send_total{of}"] == 110
@@ -160,7 +172,7 @@ def test_the_figures_of_a_tasks_interceptors_are_shown(scraped: Scraped) -> None
 
 def test_a_source_writes_and_stores(scraped: Scraped) -> None:
     scraped.metrics.begun(SOURCE_PLAN)
-    scraped.metrics.report(TaskProgress(SOURCE, 1, records=30, done=29, failed=0, ms=7.0))
+    scraped.metrics.report(TaskProgress(SOURCE, 1, Counts(records=30, done=29, ms=7.0)))
     scraped.metrics.stored(SOURCE, True, 3.0)
     of = '{connector="in",task="0"}'
     assert scraped[f"kafka_connect_source_task_source_record_poll_total{of}"] == 30
@@ -171,7 +183,7 @@ def test_a_source_writes_and_stores(scraped: Scraped) -> None:
 
 def test_rates_are_of_the_last_minute_and_totals_of_the_whole_run(scraped: Scraped) -> None:
     scraped.metrics.begun(SOURCE_PLAN)
-    scraped.metrics.report(TaskProgress(SOURCE, 1, records=60, done=60, failed=0))
+    scraped.metrics.report(TaskProgress(SOURCE, 1, Counts(records=60, done=60)))
     scraped.clock.time += 60_000
     of = '{connector="in",task="0"}'
     assert scraped[f"kafka_connect_source_task_source_record_poll_rate{of}"] == 0
@@ -180,7 +192,7 @@ def test_rates_are_of_the_last_minute_and_totals_of_the_whole_run(scraped: Scrap
 
 def test_reports_of_an_older_run_do_not_count(scraped: Scraped) -> None:
     scraped.metrics.begun(replace(SINK_PLAN, run=2))
-    scraped.metrics.report(TaskProgress(SINK, 1, records=5, done=5, failed=0))
+    scraped.metrics.report(TaskProgress(SINK, 1, Counts(records=5, done=5)))
     of = '{connector="out",task="0"}'
     assert scraped[f"kafka_connect_sink_task_sink_record_read_total{of}"] == 0
 
@@ -270,3 +282,34 @@ def test_how_far_behind_a_sink_is_and_how_slots_stand_are_shown(scraped: Scraped
 def test_a_young_worker_tells_what_it_can(scraped: Scraped) -> None:
     state, _ = step(HerderState(Settings("http://w:1/", "w:1")), SparkReady(), 0)
     assert "penstock_spark_ready 1.0" in scraped.text(state)
+
+
+def test_the_table_has_each_metric_once_with_a_help_that_is_a_sentence() -> None:
+    metrics = [metric for section in SECTIONS for metric in section.metrics]
+    names = [metric.name for metric in metrics]
+    assert len(set(names)) == len(names)
+    for metric in metrics:
+        assert re.fullmatch(r"(kafka_connect|penstock)_[a-z_]+", metric.name)
+        assert re.fullmatch(r"[A-Z0-9].*\.", metric.help), metric
+
+
+def test_help_and_labels_are_those_of_the_table(scraped: Scraped) -> None:
+    scraped.metrics.begun(SINK_PLAN)
+    scraped.metrics.begun(SOURCE_PLAN)
+    scraped.metrics.phases(STATE.running.tasks)
+    standings = {SINK: Standing({TopicPartition("t", 0): 5}, 2, False, 0.75)}
+    slots = Slots([SlotStanding(1, True, 4, 1000)], 3, 1)
+    member = Member("m", 7, "sessioned", "m", "http://leader:1/")
+    state = replace(STATE, membership=Membership(Stable(member)))
+    registry = Registry([FileStreamSource, FileStreamSink])
+    text = scraped.metrics.exposition(state, registry, standings, (), slots).decode()
+    shown = {family.name: family for family in text_string_to_metric_families(text)}
+    for section in SECTIONS:
+        for metric in section.metrics:
+            family = shown.get(metric.name.removesuffix("_total"))
+            if family is None:
+                assert metric.name in NOT_HERE
+                continue
+            assert (family.documentation, family.type) == (metric.help, metric.kind)
+            for sample in family.samples:
+                assert sample.labels.keys() <= set(metric.labels)

@@ -6,24 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.api import Figure
+from penstock.flow.counts import Counts
 from penstock.flow.traces import Trace
 from penstock.ids import TaskId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """Records that a task has moved since the last report of this kind; `topics` are the topics
-    they came from or went to."""
+    """What a task has done since the last report of this kind."""
 
     task: TaskId
     run: int
-    records: int
-    done: int
-    failed: int
-    topics: frozenset[str] = frozenset()
-    ms: float = 0.0  # spent in the connector's own code
-    retries: int = 0
-    lost: int = 0  # dead letters that Kafka did not accept
+    counts: Counts
 
 
 @dataclass(frozen=True, slots=True)

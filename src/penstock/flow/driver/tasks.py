@@ -461,19 +461,7 @@ class Tasks:
                 placed.running = True
                 _settle(placed.started)
             case Progress():
-                self._report(
-                    TaskProgress(
-                        task,
-                        run,
-                        records=news.records,
-                        done=news.done,
-                        failed=news.failed,
-                        topics=news.topics,
-                        ms=news.ms,
-                        retries=news.retries,
-                        lost=news.lost,
-                    )
-                )
+                self._report(TaskProgress(task, run, news.counts))
             case Intercepted():
                 self._report(InterceptorFigures(task, run, news.figures))
             case OffsetsCommitted():

@@ -12,10 +12,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from penstock.api import Figure
+from penstock.flow.counts import Counts
 from penstock.flow.messages import Failed, Intercepted, News, Progress, Stopped, TaskLoad
 from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.traces import Trace, trace_of
@@ -40,19 +40,6 @@ class HostPort(Protocol):
 
 class Interrupted(BaseException):
     """The task is stopping while it waits for a retry: it abandons the operation."""
-
-
-@dataclass(slots=True)
-class Counts:
-    """Counts of records since they were last taken."""
-
-    records: int = 0
-    failed: int = 0
-    done: int = 0
-    retries: int = 0
-    lost: int = 0
-    ms: float = 0.0
-    topics: set[str] = field(default_factory=set)
 
 
 class Hosted(ABC):
@@ -118,21 +105,10 @@ class Hosted(ABC):
         """The progress since the last call."""
         with self.turn:
             counts = self._counts
-            if not any((counts.records, counts.done, counts.failed, counts.retries, counts.lost)):
+            if not counts:
                 return []
             self._counts = Counts()
-        return [
-            Progress(
-                self.id,
-                records=counts.records,
-                done=counts.done,
-                failed=counts.failed,
-                topics=frozenset(counts.topics),
-                ms=counts.ms,
-                retries=counts.retries,
-                lost=counts.lost,
-            )
-        ]
+        return [Progress(self.id, counts)]
 
     def intercepted(self) -> list[News]:
         """The current figures of its interceptors, if it has any and they have changed."""
@@ -179,11 +155,10 @@ class Hosted(ABC):
             self._in_call = False
             self._busy_s += time.thread_time() - began
 
-    @contextmanager
-    def counted(self) -> Iterator[Counts]:
-        """The counts, to be added to."""
+    def count(self, counts: Counts) -> None:
+        """Adds to what the next `news` reports."""
         with self.turn:
-            yield self._counts
+            self._counts += counts
 
     def wait(self, seconds: float) -> bool:
         """Waits; True, early, when the task must stop."""

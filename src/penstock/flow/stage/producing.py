@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 
 from penstock.api import Offsets, Primitive, SourceContext, SourceReader
 from penstock.data.records import Records
+from penstock.flow.counts import Counts
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
 from penstock.flow.stage.failures import Failures, TaskFailed
@@ -91,8 +92,7 @@ class Producing(Hosted):
                 if any_sent or not retriable(error):
                     raise
                 log.warning("failed to read a part, retrying: %s", error)
-                with self.counted() as counts:
-                    counts.retries += 1
+                self.count(Counts(retries=1))
                 backoff.again()
 
     def _send_records(self, records: Records) -> None:
@@ -103,11 +103,10 @@ class Producing(Hosted):
         self._before_sending(converted)
         self._check_still_ours()
         topics = self._sending.send(converted)
-        with self.counted() as counts:
-            counts.records += len(records)
-            counts.failed += len(failed)
-            counts.topics |= topics
-            counts.retries += self._pipeline.take_retries()
+        retries = self._pipeline.take_retries()
+        self.count(
+            Counts(len(records), failed=len(failed), retries=retries, topics=frozenset(topics))
+        )
         self._unsettled += len(converted)
 
     def _before_sending(self, records: Records) -> None:
@@ -124,14 +123,11 @@ class Producing(Hosted):
         report_refused(self._plan, self._failures, refused)
         lost = self._failures.flush()
         self._unsettled -= len(refused)
-        with self.counted() as counts:
-            counts.failed += len(refused)
-            counts.lost += lost
+        self.count(Counts(failed=len(refused), lost=lost))
 
     def _settle(self) -> None:
         """Counts the sent records as done: Kafka has them, and consumers can read them."""
-        with self.counted() as counts:
-            counts.done += self._unsettled
+        self.count(Counts(done=self._unsettled))
         self._unsettled = 0
 
     def _release(self) -> None:

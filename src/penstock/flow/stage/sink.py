@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from penstock.api import Batching, Failed, RecordRef, SinkWriter, TopicPartition
 from penstock.data.records import Records
+from penstock.flow.counts import Counts
 from penstock.flow.messages import OffsetsCommitted, Running
 from penstock.flow.plan import SinkPlan
 from penstock.flow.stage import failures
@@ -125,9 +126,7 @@ class SinkTask(Hosted):
                 self._errant = self._errant or exceeded
                 self.turn.notify_all()
             raise
-        with self.counted() as counts:
-            counts.failed += 1
-            counts.done -= 1
+        self.count(Counts(failed=1, done=-1))
 
     def request_commit(self) -> None:
         with self.turn:
@@ -318,8 +317,7 @@ class SinkTask(Hosted):
         with self.busy():
             began = time.monotonic()
             self._write_pending(batching)
-            with self.counted() as counts:
-                counts.ms += (time.monotonic() - began) * 1000
+            self.count(Counts(ms=(time.monotonic() - began) * 1000))
         if not self._frames:
             self._failures_flushed()
 
@@ -337,11 +335,14 @@ class SinkTask(Hosted):
         records, failed = self.interceptors.receive(self._pipeline, received.records)
         with self._reporting:
             self._failures.report(failed, original)
-        with self.counted() as counts:
-            counts.records += len(received.records)
-            counts.failed += len(failed)
-            counts.retries += self._pipeline.take_retries()
-            counts.topics.add(received.partition.topic)
+        self.count(
+            Counts(
+                len(received.records),
+                failed=len(failed),
+                retries=self._pipeline.take_retries(),
+                topics=frozenset({received.partition.topic}),
+            )
+        )
         if not self._pending:
             self._linger_until = time.monotonic() + self._writer.batching.linger_ms / 1000
         self._pending.append(Converted(received, records, len(frame), original))
@@ -403,8 +404,7 @@ class SinkTask(Hosted):
                 if not retriable(error):
                     raise
                 log.warning("write failed, retrying: %s", error)
-                with self.counted() as counts:
-                    counts.retries += 1
+                self.count(Counts(retries=1))
                 self._obey_seeks()
                 if moves == self._moves:
                     backoff.again()
@@ -423,9 +423,7 @@ class SinkTask(Hosted):
         if refused:
             with self._reporting:
                 self._failures.report(refused, originals)
-        with self.counted() as counts:
-            counts.failed += len(refused)
-            counts.done += len(records) - len(refused)
+        self.count(Counts(done=len(records) - len(refused), failed=len(refused)))
 
     def _still_ours(self, records: Records) -> Records:
         """The records without those of ended assignments, and of partitions that are being
@@ -448,8 +446,7 @@ class SinkTask(Hosted):
         with self._reporting:
             lost = self._failures.flush()
         if lost:
-            with self.counted() as counts:
-                counts.lost += lost
+            self.count(Counts(lost=lost))
 
     def _commit(self) -> bool:
         """Commits what is written, unless a commit is in progress; False if it should be retried
@@ -475,8 +472,7 @@ class SinkTask(Hosted):
             if not retriable(error):
                 raise
             log.warning("flush failed, offsets are not committed; retrying: %s", error)
-            with self.counted() as counts:
-                counts.retries += 1
+            self.count(Counts(retries=1))
             return False
         return True
 

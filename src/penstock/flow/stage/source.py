@@ -22,6 +22,7 @@ from penstock.cluster.offset_records import SourceOffset as StoredOffset
 from penstock.cluster.offset_records import encode_offset, partition_key
 from penstock.data.records import Records
 from penstock.errors import Unavailable
+from penstock.flow.counts import Counts
 from penstock.flow.messages import (
     Begin,
     PartsRead,
@@ -187,13 +188,11 @@ class SourceTask(Producing):
                 if not retriable(error) or self.stopping:
                     raise
                 log.warning("poll failed, retrying: %s", error)
-                with self.counted() as counts:
-                    counts.retries += 1
+                self.count(Counts(retries=1))
                 backoff.again()
                 continue
             if polled is not None:
-                with self.counted() as counts:
-                    counts.ms += (time.monotonic() - began) * 1000
+                self.count(Counts(ms=(time.monotonic() - began) * 1000))
             return polled
 
     def _is_due(self, polled: Polled | None) -> bool:
