@@ -22,7 +22,9 @@ class Clock:
 @pytest.fixture
 def loggers() -> Iterator[Loggers]:
     """Loggers whose levels are restored afterwards."""
-    known = [logging.root, *map(logging.getLogger, ("a.b", "a.b.c", "a.bc", "penstock.x"))]
+    for name in ("a.b", "a.b.c", "a.bc", "penstock.x"):
+        logging.getLogger(name)
+    known = [logging.root, *map(logging.getLogger, logging.root.manager.loggerDict)]
     before = [logger.level for logger in known]
     yield Loggers(Clock())
     for logger, level in zip(known, before, strict=True):
