@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from penstock.config.define import Config
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
+from penstock.flow.counts import Counts
 from penstock.flow.driver.ports import Beginning, StartFailed, Storing
 from penstock.flow.driver.reports import Committed, Standing, TaskEnded, TaskProgress
 from penstock.flow.driver.tasks import Tasks
@@ -57,7 +60,7 @@ class Flow:
         self.forgotten: list[Offsets] = []
         self.transactions: list[Offsets] = []  # the offsets of committed ones
         self.ended: list[TaskEnded] = []
-        self.reports: list[TaskProgress] = []
+        self.reports: list[TaskProgress] = []  # of all tasks
         self.commits: list[Committed] = []
         self._bootstrap = bootstrap
         self._runs = 0
@@ -204,9 +207,14 @@ class Flow:
         else:
             self.commits.append(event)
 
+    @property
+    def counts(self) -> Counts:
+        """What all tasks have done so far."""
+        return reduce(add, (report.counts for report in self.reports), Counts())
+
     def done(self, task: TaskId) -> int:
         """Records the task has reported as done."""
-        return sum(report.done for report in self.reports if report.task == task)
+        return sum(report.counts.done for report in self.reports if report.task == task)
 
     def await_done(self, task: TaskId, records: int) -> None:
         """Waits until the task has reported this many records or more."""

@@ -63,8 +63,8 @@ def test_records_and_offsets_are_committed_together(
     wait_until(lambda: flow.transactions, 10, "the transactions to be told of")
     assert [len(reported) for reported in flow.transactions] == [1] * len(rows)
     assert flow.stored == []
-    assert sum(report.records for report in flow.reports) == 9
-    assert sum(report.failed for report in flow.reports) == 1
+    assert flow.counts.records == 9
+    assert flow.counts.failed == 1
     headers = {row.key: row.headers for row in topics.read(topic)}
     assert headers[b"k8"] == (("n", b"8"),)
 

@@ -80,7 +80,7 @@ def test_a_file_goes_to_a_topic_and_its_position_is_stored(
     flow.await_done(task, 3)
     assert topics.values(topic) == [b"eins", "zwölf".encode(), b""]
     wait_until(lambda: flow.stored == [[position(file, 13)]], 10, "the position to be stored")
-    assert frozenset().union(*(report.topics for report in flow.reports)) == {topic}
+    assert flow.counts.topics == {topic}
 
 
 def test_a_source_continues_after_the_stored_position(
@@ -204,7 +204,8 @@ def test_refused_values_are_dropped_and_counted_when_errors_are_tolerated(
     wait_until(lambda: flow.stored, 60, "the batch to be over")
     assert flow.stored == [[position(file, 10)]]
     wait_until(lambda: flow.reports, 10, "its report")
-    assert [(row.records, row.done, row.failed) for row in flow.reports] == [(2, 0, 2)]
+    counts = flow.counts
+    assert (counts.records, counts.done, counts.failed) == (2, 0, 2)
     assert topics.values(topic) == []
 
 
@@ -309,7 +310,7 @@ def test_a_system_that_is_unreachable_is_asked_again(
     plan = flow.source(unique("src"), topic, **following(topic, tmp_path, *polls))
     task = flow.start(plan)
     wait_until(lambda: len(calls(tmp_path, "away")) >= 2, 60, "a second attempt")
-    wait_until(lambda: sum(report.retries for report in flow.reports) > 0, 10, "the report")
+    wait_until(lambda: flow.counts.retries > 0, 10, "the report")
     (tmp_path / "there").touch()
     flow.await_done(task, 1)
     assert topics.values(topic) == [b"a"]
@@ -401,7 +402,7 @@ def test_parts_are_read_side_by_side_and_their_offset_follows_all_of_them(
     found = topics.values(topic)
     assert sorted(filter(None, found)) == [b"a", b"b", b"c", b"d", b"e", b"f", b"last"]
     assert found[-1] == b"last"
-    assert sum(report.records for report in flow.reports) == 7
+    assert flow.counts.records == 7
     assert not flow.ended
 
 

@@ -157,13 +157,13 @@ def test_a_batch_waits_until_it_is_full(
     task = flow.start(flow.sink(name, topic, **keeper(Patient, tmp_path)))
     for number in range(3):
         topics.append(topic, values(number))
-    wait_until(lambda: sum(report.records for report in flow.reports) == 3, 10, "three to be read")
+    wait_until(lambda: flow.counts.records == 3, 10, "three to be read")
     assert batches(tmp_path) == []
     topics.append(topic, values(3))
     wait_until(lambda: batches(tmp_path), 10, "the batch")
     assert batches(tmp_path) == [[[0, at, str(at)] for at in range(4)]]
     topics.append(topic, values(4))
-    wait_until(lambda: sum(report.records for report in flow.reports) == 5, 10, "one more")
+    wait_until(lambda: flow.counts.records == 5, 10, "one more")
     assert flow.stop(task)
     assert topics.committed(f"connect-{name}", topic) == {0: 4}  # the rest is redelivered
 
@@ -381,7 +381,7 @@ def test_a_record_that_is_reported_late_becomes_a_dead_letter(
     assert reported["__connect.errors.offset"] == b"1"
     assert reported["__connect.errors.stage"] == b"TASK_PUT"
     assert reported["__connect.errors.exception.message"] == b"refused late"
-    wait_until(lambda: sum(report.failed for report in flow.reports) == 1, 10, "the report")
+    wait_until(lambda: flow.counts.failed == 1, 10, "the report")
     assert flow.done(task) == 2
     wait_until(lambda: topics.committed(f"connect-{name}", topic) == {0: 3}, 10, "all committed")
     assert not flow.ended
