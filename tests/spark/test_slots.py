@@ -60,7 +60,7 @@ def neighbour(
 
 def process_of(flow: Flow, task: TaskId) -> int:
     """The Python process of a task's slot."""
-    pid = flow.tasks._pool.slots[slot(flow, task)].pid
+    pid = flow.tasks._placements.pool.slots[slot(flow, task)].pid
     assert pid is not None
     return pid
 
@@ -369,7 +369,7 @@ def memory_is_limited(flow: Flow) -> Iterator[list[int]]:
 
     def watch() -> None:
         while not over.wait(0.05):
-            for each in list(flow.tasks._pool.slots.values()):
+            for each in list(flow.tasks._placements.pool.slots.values()):
                 if each.pid not in {None, *killed} and resident_mb(each.pid) > MEMORY_MB:
                     killed.append(each.pid)
                     os.kill(each.pid, signal.SIGKILL)
@@ -423,7 +423,7 @@ def test_a_writer_that_takes_long_to_open_is_not_lost_sight_of(
     unique: Unique,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("penstock.flow.driver.tasks._OPEN_S", 0.5)
+    monkeypatch.setattr("penstock.flow.driver.launching._OPEN_S", 0.5)
     topic, folder = topics.create(unique("lines")), tmp_path / then
     topics.append(topic, [b"a"])
     flow.start(flow.sink(unique("quiet"), topic, tmp_path / "out"))  # so it shares its slot

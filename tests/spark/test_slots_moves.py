@@ -163,9 +163,9 @@ def test_a_task_that_may_not_restart_after_a_move_leaves_no_thread_behind(
     flow._offsets[plan.task] = {}
     flow.tasks.start(plan, begin)
     before = slot(flow, plan.task)
-    with flow.tasks._lock:
-        [placed] = flow.tasks._by_id.values()
-        flow.tasks._move(placed, own=False)
+    with flow.tasks._placements.lock:
+        [placed] = flow.tasks._placements.on_slots()
+        flow.tasks._balancer.move(placed, own=False)
     assert "it is another worker's" in flow.await_failure()
     folder = tmp_path / "looking"
     line = topics.create(unique("lines"))

@@ -469,7 +469,7 @@ def test_no_more_is_read_ahead_than_a_task_may_hold(
     small = {"max.poll.records": "10"}
     task = flow.start(flow.sink(name, topic, consumer=small, **keeper(Slow, tmp_path)))
     wait_until(lambda: calls(tmp_path, "assigned"), 30, "the assignment")
-    pid = flow.tasks._pool.slots[flow.standing(task).slot or 0].pid
+    pid = flow.tasks._placements.pool.slots[flow.standing(task).slot or 0].pid
     before = resident(pid)
     topics.append(topic, [b"%d" % at + b"x" * 20_000 for at in range(1000)])
     wait_until((tmp_path / "waiting").exists, 30, "the write")
