@@ -1,4 +1,4 @@
-"""`penstock explain`: what every setting and metric means, from what workers use.
+"""`penstock explain`: what every setting and metric means.
 
 `docs/settings.md` is `penstock explain --page`, `docs/metrics.md` is `penstock explain metrics
 --page`; a test compares them.
@@ -6,148 +6,7 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
-
 import click
-
-from penstock.cli.exits import NotThere
-from penstock.config import connector, worker_keys
-from penstock.config.define import ConfigDef
-from penstock.config.render import help_text, markdown
-from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass, Registry
-from penstock.runtime.metric_table import SECTIONS, Metric
-from penstock.runtime.providers import BUILT_IN as BUILT_IN_PROVIDERS
-
-_TITLES: Final[Mapping[str, str]] = {
-    "worker": "Workers of a cluster",
-    "standalone": "Standalone workers",
-    "source": "Source connectors",
-    "sink": "Sink connectors",
-}
-_KINDS: Final[Mapping[Kind, str]] = {
-    Kind.SOURCE: "Source connector",
-    Kind.SINK: "Sink connector",
-    Kind.CONVERTER: "Converter",
-    Kind.HEADER_CONVERTER: "Header converter",
-    Kind.TRANSFORM: "Transform",
-    Kind.PREDICATE: "Predicate",
-    Kind.CONFIG_PROVIDER: "Config provider",
-    Kind.PRODUCER_INTERCEPTOR: "Producer interceptor",
-    Kind.CONSUMER_INTERCEPTOR: "Consumer interceptor",
-}
-_ELSEWHERE: Final = frozenset({Kind.TRANSFORM, Kind.PREDICATE})  # docs/transforms.md
-
-_INTRODUCTION: Final = """\
-# Settings
-
-All settings that penstock reads, generated from their declarations. `penstock explain` shows the
-same in a terminal: for one subject (`penstock explain worker`), one plugin
-(`penstock explain FileStreamSource`) or one setting (`penstock explain tasks.max`). `make docs`
-rewrites this page. Transforms and predicates have [a page of their own](transforms.md).
-
-Names, types, defaults and what is valid are Kafka Connect's, unless a setting begins with
-`penstock.` or `spark.`. A worker's settings that begin with `producer.`, `consumer.` or `admin.`,
-and a connector's that begin with `producer.override.`, `consumer.override.` or `admin.override.`,
-configure Kafka's clients, with the names of the Java clients' settings. Of these,
-`interceptor.classes` names [interceptors](interceptors.md), which read their settings from there.
-"""
-
-
-_METRICS: Final = "metrics"
-_METRICS_INTRODUCTION: Final = """\
-# Metrics
-
-The metrics of `GET /metrics`, in Prometheus' text format, generated from the table that workers
-use. `penstock explain metrics` lists them in a terminal, `penstock explain NAME` shows one.
-`make docs` rewrites this page. [Operating](operating.md#metrics) says what they cover.
-
-The metrics of the group's client have the names that Kafka Connect gives them
-(`kafka_connect_coordinator_heartbeat_rate`); [interceptors](interceptors.md) add their own.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Something that has settings: its names, its kind and description, and its settings."""
-
-    names: tuple[str, ...]
-    title: str
-    about: str
-    definition: ConfigDef
-
-
-def subjects(registry: Registry) -> list[Subject]:
-    """Everything that can be explained: workers and connectors in general, then the plugins."""
-    definitions = {
-        "worker": worker_keys.DISTRIBUTED,
-        "standalone": worker_keys.STANDALONE,
-        "source": connector.SOURCE,
-        "sink": connector.SINK,
-    }
-    return [
-        *(
-            Subject((name,), _TITLES[name], "", definition)
-            for name, definition in definitions.items()
-        ),
-        *(
-            _of_plugin(kind, cls)
-            for kind in _KINDS
-            for cls in [
-                *(BUILT_IN_PROVIDERS if kind is Kind.CONFIG_PROVIDER else ()),
-                *(entry.cls for entry in registry.of_kind(kind)),
-            ]
-        ),
-    ]
-
-
-def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
-    entry = InstalledPlugin(kind, cls, cls.plugin)
-    names = (entry.plugin.class_name, *sorted(entry.names() - {entry.plugin.class_name}))
-    about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
-    return Subject(names, _KINDS[kind], about, entry.plugin.config)
-
-
-def page(registry: Registry) -> str:
-    """The page of the documentation: every subject without a separate page."""
-    parts = [_INTRODUCTION]
-    elsewhere = {_KINDS[kind] for kind in _ELSEWHERE}
-    for subject in subjects(registry):
-        if subject.title in elsewhere:
-            continue
-        name = subject.names[0]
-        if name in _TITLES:
-            parts.append(f"## {subject.title}\n")
-        else:
-            parts.append(f"## {subject.title}: {name.rpartition('.')[2]}\n\n`{name}`\n")
-        if subject.about:
-            parts.append(f"{subject.about}\n")
-        parts.append(markdown(subject.definition) if subject.definition.keys else "No settings.\n")
-    return "\n".join(parts)
-
-
-def metrics_page() -> str:
-    """The page of the documentation with all metrics."""
-    parts = [_METRICS_INTRODUCTION]
-    for section in SECTIONS:
-        rows = [
-            f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |"
-            for metric in section.metrics
-        ]
-        head = "| Metric | Type | Labels | Meaning |\n| --- | --- | --- | --- |"
-        parts.append(f"## {section.title}\n")
-        parts.append("\n".join([head, *rows, ""]))
-    return "\n".join(parts)
-
-
-def _metric_lines(metric: Metric) -> Iterator[str]:
-    labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
-    yield f"{metric.name}{labels}  ({metric.kind})"
-    yield f"    {metric.help}"
 
 
 @click.command()
@@ -159,59 +18,14 @@ def explain(what: str | None, whole: bool) -> None:
     WHAT is `worker`, `standalone`, `source` or `sink`, a plugin by any of its names, a setting,
     `metrics` or a metric. Without it, lists everything that can be explained.
     """
-    if what == _METRICS:
-        if whole:
-            click.echo(metrics_page(), nl=False)
-        else:
-            metrics = (metric for section in SECTIONS for metric in section.metrics)
-            lines = (line for metric in metrics for line in _metric_lines(metric))
-            click.echo_via_pager("\n".join(lines) + "\n")
-        return
-    registry = Registry.installed()
-    if whole:
-        click.echo(page(registry), nl=False)
-        return
-    known = subjects(registry)
-    if what is None:
-        for subject in known:
-            click.echo(f"{subject.names[0]:<70} {subject.title}")
-        click.echo(f"{_METRICS:<70} Metrics")
-        return
-    click.echo_via_pager("\n".join(_explained(what, known)) + "\n")
+    from penstock.cli import explanations  # it imports what workers do
+    from penstock.plugins.registry import Registry
 
-
-def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
-    width = min(100, shutil.get_terminal_size().columns)
-    matching = [subject for subject in known if what in subject.names]
-    if matching:
-        for subject in matching:
-            yield f"{subject.names[0]}  ({subject.title})"
-            if len(subject.names) > 1:
-                yield f"also {', '.join(subject.names[1:])}"
-            yield from filter(None, (subject.about, ""))
-            yield help_text(subject.definition, width) or "It has no settings."
-        return
-    by_text: dict[str, list[Subject]] = {}
-    for subject in known:
-        for key in subject.definition.keys:
-            if key.name == what:
-                by_text.setdefault(help_text(ConfigDef(key), width), []).append(subject)
-    by_name = {metric.name: metric for section in SECTIONS for metric in section.metrics}
-    if (metric := by_name.get(what)) is not None:
-        yield from _metric_lines(metric)
-        return
-    if not by_text:
-        raise NotThere(f"Nothing is called '{what}'.", _advice(what, known))
-    for text, having in by_text.items():
-        yield f"{', '.join(subject.names[0] for subject in having)}:"
-        yield text
-
-
-def _advice(what: str, known: Iterable[Subject]) -> str:
-    names = {name for subject in known for name in subject.names}
-    names |= {key.name for subject in known for key in subject.definition.keys}
-    names |= {metric.name for section in SECTIONS for metric in section.metrics}
-    close = difflib.get_close_matches(what, names, n=3)
-    if close:
-        return f"Did you mean {' or '.join(repr(name) for name in close)}?"
-    return "`penstock explain` lists everything."
+    if whole and what == explanations.METRICS:
+        click.echo(explanations.metrics_page(), nl=False)
+    elif whole:
+        click.echo(explanations.page(Registry.installed()), nl=False)
+    elif what is None:
+        click.echo("\n".join(explanations.contents(Registry.installed())))
+    else:
+        click.echo_via_pager(explanations.explanation(what, Registry.installed))

@@ -11,7 +11,6 @@ from typing import NoReturn
 import click
 
 from penstock import KAFKA_VERSION
-from penstock.data import arrow
 from penstock.errors import StartupFailed
 from penstock.host import jars, logs
 
@@ -35,7 +34,9 @@ def distributed(file: Path | None, log_format: str | None, debug: bool) -> None:
     """
     _demand_settings(file)
     _log_to_stderr(log_format, debug)
-    arrow.keep_pandas_out()
+    from penstock.data import arrow
+
+    arrow.keep_pandas_out()  # before anything is imported that uses Arrow
     from penstock.cli import start
 
     settings = start.worker_settings(file)
@@ -63,7 +64,9 @@ def standalone(
     """
     _demand_settings(worker_file)
     _log_to_stderr(log_format, debug)
-    arrow.keep_pandas_out()
+    from penstock.data import arrow
+
+    arrow.keep_pandas_out()  # before anything is imported that uses Arrow
     from penstock.cli import start
 
     start.standalone(worker_file, connector_files)

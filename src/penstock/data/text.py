@@ -262,7 +262,7 @@ def _together(pieces: Sequence[Piece]) -> pa.Array:
     if len(some) == 1 and not isinstance(some[0], str):
         return some[0]
     operands = [pa.scalar(piece, _TEXT) if isinstance(piece, str) else piece for piece in some]
-    return pc.binary_join_element_wise(*operands, _NOTHING)
+    return pc.binary_join_element_wise(*operands, pa.scalar("", _TEXT))
 
 
 def _printed(column: Sequence[Value], text: TextOf, null: str | None = "null") -> pa.Array:
@@ -311,7 +311,6 @@ def _encodable(text: str) -> str:
 
 
 _TEXT: Final = pa.large_string()
-_NOTHING: Final = pa.scalar("", _TEXT)
 _STR: Final = {str}
 _DICT: Final = {dict}
 _BOOL: Final = {bool}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.explain import metrics_page, page, subjects
+from penstock.cli.explanations import metrics_page, page, subjects
 from penstock.plugins.registry import Kind, Registry
 from penstock.runtime.providers import PROVIDERS
 

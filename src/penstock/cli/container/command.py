@@ -20,7 +20,6 @@ from penstock import VERSION
 from penstock.cli.container import machine, memory, starting, variables
 from penstock.cli.running import debug_option
 from penstock.config.worker import parse_distributed
-from penstock.data import arrow
 from penstock.errors import PenstockError
 from penstock.host import logs
 
@@ -95,7 +94,9 @@ def _run(configured: variables.Variables, debug: bool) -> NoReturn:
         now=time.monotonic,
         pause=threading.Event().wait,
     )
-    arrow.keep_pandas_out()
+    from penstock.data import arrow
+
+    arrow.keep_pandas_out()  # before anything is imported that uses Arrow
     from penstock.cli import start
 
     def started(url: str) -> None:
