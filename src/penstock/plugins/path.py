@@ -121,10 +121,12 @@ class Survey:
 
 def registry(props: Mapping[str, str]) -> Registry:
     """The plugins of a worker with these settings: installed ones and those in `plugin.path`. Logs
-    skipped ones.
+    skipped ones. Without a `plugin.path`, they are loaded at the first use.
 
     Raises StartupFailed when `plugin.discovery=hybrid_fail` and a plugin is not declared.
     """
+    if not listed(props):
+        return Registry.installed()
     result = survey(props)
     report(result.places)
     for lost, chosen in result.registry.shadowed:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
 import traceback
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -150,33 +151,55 @@ class Registry:
     """Plugins by name. Of several with one class name the highest version is used; of equal
     versions the first, so that installed ones win over `plugin.path` (kafka-connect.md §15.4).
 
-    `roots` are the folders and wheels that `plugin.path` added to the import path, here and
-    wherever the plugins run.
+    `plugins` may be a function, which is called at the first use: it imports every plugin, which
+    takes a while. `roots` are the folders and wheels that `plugin.path` added to the import path,
+    here and wherever the plugins run. Thread-safe.
     """
 
     def __init__(
-        self, plugins: Iterable[PluginClass | InstalledPlugin], roots: Sequence[str] = ()
+        self,
+        plugins: Iterable[PluginClass | InstalledPlugin]
+        | Callable[[], Iterable[PluginClass | InstalledPlugin]],
+        roots: Sequence[str] = (),
     ) -> None:
         self.roots = tuple(roots)
-        self.shadowed: list[tuple[InstalledPlugin, InstalledPlugin]] = []
+        self._lock = threading.Lock()  # guards the choice while it is made
+        self._import: Callable[[], Iterable[PluginClass | InstalledPlugin]] | None = None
+        self._choice: _Choice | None = None
+        if callable(plugins):
+            self._import = plugins
+        else:
+            self._choice = _choose(plugins)
+
+    @property
+    def found(self) -> Sequence[InstalledPlugin]:
+        """All plugins that can be used."""
+        return self.load().chosen
+
+    @property
+    def shadowed(self) -> Sequence[tuple[InstalledPlugin, InstalledPlugin]]:
         """Unused plugins, each with the one that is used instead."""
-        chosen: dict[str, InstalledPlugin] = {}
-        for plugin in plugins:
-            entry = plugin if isinstance(plugin, InstalledPlugin) else InstalledPlugin.of(plugin)
-            known = chosen.setdefault(entry.plugin.class_name, entry)
-            if Version(known.plugin.version) < Version(entry.plugin.version):
-                chosen[entry.plugin.class_name] = entry
-                self.shadowed.append((known, entry))
-            elif known.cls is not entry.cls:
-                self.shadowed.append((entry, known))
-        self.found = list(chosen.values())
+        return self.load().shadowed
+
+    def load(self) -> _Choice:
+        """Imports the plugins, unless that has been done."""
+        with self._lock:
+            if self._choice is None:
+                assert self._import is not None
+                self._choice = _choose(self._import())
+            return self._choice
 
     @classmethod
     def installed(cls) -> Registry:
-        """Every plugin of the installed packages; skips those that cannot be loaded."""
-        places = installed()
-        report(places)
-        return cls(entry for place in places for entry in place.found)
+        """Every plugin of the installed packages, loaded at the first use; skips those that cannot
+        be loaded."""
+
+        def load() -> Iterator[InstalledPlugin]:
+            places = installed()
+            report(places)
+            return (entry for place in places for entry in place.found)
+
+        return cls(load)
 
     def of_kind(self, *kinds: Kind) -> list[InstalledPlugin]:
         """The plugins of these kinds, by class name."""
@@ -261,6 +284,26 @@ class Registry:
     def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
         entry = _unambiguous(name, self.of_kind(*kinds))
         return entry.cls if entry is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    chosen: Sequence[InstalledPlugin]
+    shadowed: Sequence[tuple[InstalledPlugin, InstalledPlugin]]
+
+
+def _choose(plugins: Iterable[PluginClass | InstalledPlugin]) -> _Choice:
+    shadowed: list[tuple[InstalledPlugin, InstalledPlugin]] = []
+    chosen: dict[str, InstalledPlugin] = {}
+    for plugin in plugins:
+        entry = plugin if isinstance(plugin, InstalledPlugin) else InstalledPlugin.of(plugin)
+        known = chosen.setdefault(entry.plugin.class_name, entry)
+        if Version(known.plugin.version) < Version(entry.plugin.version):
+            chosen[entry.plugin.class_name] = entry
+            shadowed.append((known, entry))
+        elif known.cls is not entry.cls:
+            shadowed.append((entry, known))
+    return _Choice(list(chosen.values()), shadowed)
 
 
 def _unambiguous(name: str, among: Iterable[InstalledPlugin]) -> InstalledPlugin | None:

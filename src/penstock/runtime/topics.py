@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from confluent_kafka.admin import AdminClient
@@ -73,11 +73,10 @@ class InternalTopics:
         base = worker_config.client_id_base(config)
 
         def opened(key: str, suffix: str, receive: Receive) -> CompactedLog:
-            topic = topics[key]
             client_id = {"client.id": base + suffix}
             return CompactedLog(
-                topic.name,
-                admin.ensure(self._client, topic),
+                topics[key].name,
+                partitions[key],
                 consumer={**consumer, **client_id},
                 producer={**producer, **client_id, **PRODUCER},
                 admin=self._client,
@@ -85,6 +84,9 @@ class InternalTopics:
             )
 
         topics = _settings(config)
+        with ThreadPoolExecutor(len(topics), thread_name_prefix="topics") as pool:
+            checks = {key: pool.submit(admin.ensure, self._client, topics[key]) for key in topics}
+        partitions = {key: check.result() for key, check in checks.items()}
         self._offsets.use(lambda receive: opened("offset", "offsets", receive))
         self._status_log = opened("status", "statuses", self._on_status_entries)
         self._config_log = opened("config", "configs", self._on_config_entries)
@@ -95,12 +97,15 @@ class InternalTopics:
         )
 
     def start(self) -> None:
-        """Reads all topics to their ends."""
+        """Reads all topics to their ends: statuses after the configurations that they belong to,
+        offsets meanwhile."""
         assert self._config_log is not None
         assert self._status_log is not None
-        self._config_log.start(OPEN_TRANSACTION_S if self._exactly_once else START_S)
-        self._status_log.start()
-        self._offsets.start()
+        with ThreadPoolExecutor(1, thread_name_prefix="topics") as pool:
+            offsets = pool.submit(self._offsets.start)
+            self._config_log.start(OPEN_TRANSACTION_S if self._exactly_once else START_S)
+            self._status_log.start()
+            offsets.result()
 
     def close(self) -> None:
         for opened in (self._config_log, self._status_log):

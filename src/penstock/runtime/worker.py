@@ -58,6 +58,7 @@ from penstock.runtime.topics import InternalTopics
 log = logging.getLogger(__name__)
 
 _TICK_S: Final = 60.0  # the longest wait for an event
+_FIRST_S: Final = 2.0  # how long Spark and the plugins wait for the topics to be read
 _STANDINGS_S: Final = 3.0  # how long a scrape waits for figures from Kafka
 _POOL: Final = 16
 _STARTS: Final = 4  # tasks that start concurrently; each makes Spark start Python processes
@@ -146,6 +147,7 @@ class Worker:
             active_topics=self._active_topics,
             jvm_gone=self._on_jvm_gone,
         )
+        self._topics_read = threading.Event()
         self._loop = threading.Thread(target=self._run, name="herder", daemon=True)
 
     @property
@@ -213,6 +215,7 @@ class Worker:
         self._loop.start()
         threading.Thread(target=self._warm_up, name="spark-start", daemon=True).start()
         threading.Thread(target=self._read_topics, name="logs-start", daemon=True).start()
+        threading.Thread(target=self._load_plugins, name="plugins-start", daemon=True).start()
 
     def stop(self) -> None:
         """Starts an orderly shutdown; `ended` is set when it is complete."""
@@ -355,6 +358,7 @@ class Worker:
         try:
             self._topics.start()
             self._inbox.post(e.LogsReady(self._others_work()))
+            self._topics_read.set()
         except Exception as error:
             # When the worker stops, the shutdown has closed the topics.
             if not self._state.membership.stopping:
@@ -364,7 +368,17 @@ class Worker:
     def _others_work(self) -> bool:
         return self._alone is None and admin.has_members(self._admin, self.config[keys.GROUP_ID])
 
+    def _load_plugins(self) -> None:
+        """Imports the plugins when the first requests can be served; one that needs them earlier
+        imports them itself."""
+        self._topics_read.wait(_FIRST_S)
+        self.registry.load()
+
     def _warm_up(self) -> None:
+        # Spark's start takes all cores, so what serves requests goes first.
+        self._topics_read.wait(_FIRST_S)
+        if self._state.membership.stopping:
+            return
         try:
             self._session.start()
             # A worker that joins others takes over running tasks, which should pause only briefly.
