@@ -10,13 +10,13 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import orjson
@@ -62,13 +62,15 @@ class _Serving:
 
 
 class Front:
-    """Forwards requests, except where `answer` has a status."""
+    """Forwards requests, except where `answer` has a status; refuses the actions of bulk requests
+    for the ids in `forbidden`, as a security filter does."""
 
     def __init__(
         self,
         server: SearchServer,
         answer: Callable[[Asked], int | None] = lambda asked: None,
         *,
+        forbidden: Collection[str] = (),
         tls: ssl.SSLContext | None = None,
     ) -> None:
         numbers = count()
@@ -85,7 +87,9 @@ class Front:
                 asked = Asked(self.command, self.path, headers, body, bulk)
                 front.asked.append(asked)
                 status = answer(asked)
-                if status is None:
+                if status is None and bulk is not None and forbidden:
+                    status, data = _filtered(asked, server.port, forbidden)
+                elif status is None:
                     status, data = _forwarded(asked, server.port)
                 else:
                     reason = {"type": "es_rejected_execution_exception", "reason": "full"}
@@ -132,6 +136,31 @@ def _forwarded(asked: Asked, port: int) -> tuple[int, bytes]:
         return got.status, got.read()
     finally:
         connection.close()
+
+
+def _filtered(asked: Asked, port: int, forbidden: Collection[str]) -> tuple[int, bytes]:
+    """Forwards a bulk request without the actions that are forbidden, which are refused."""
+    passed, refused = b"", {}
+    lines, position = iter(asked.body.splitlines(keepends=True)), 0
+    for line in lines:
+        [(operation, metadata)] = orjson.loads(line).items()
+        action = line if operation == "delete" else line + next(lines)
+        if metadata.get("_id") in forbidden:
+            reason = {"type": "security_exception", "reason": "action is unauthorized"}
+            refused[position] = {operation: {**metadata, "status": 403, "error": reason}}
+        else:
+            passed += action
+        position += 1
+    answer: dict[str, Any] = {"took": 1, "errors": False, "items": []}
+    if passed:
+        status, data = _forwarded(replace(asked, body=passed), port)
+        if status != 200:
+            return status, data
+        answer = orjson.loads(data)
+    items = iter(answer["items"])
+    answer["items"] = [refused.get(at) or next(items) for at in range(position)]
+    answer["errors"] = answer["errors"] or bool(refused)
+    return 200, orjson.dumps(answer)
 
 
 class HttpProxy:

@@ -16,6 +16,7 @@ import pytest
 from penstock.api import Failed, Records, SinkWriter
 from penstock.api import schema as s
 from penstock.api.schema import INT64, STRING, struct
+from penstock.connectors.search.client.errors import WriteFailed
 from penstock.connectors.search.sink import ElasticsearchSink, OpenSearchSink
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
@@ -251,6 +252,50 @@ def test_tombstones_delete(server: SearchServer, topic: str) -> None:
     assert server.documents(topic) == {"b": {"v": 2}}
 
 
+def test_a_tombstone_deletes_a_document_that_was_updated(server: SearchServer, topic: str) -> None:
+    rows = [{"v": 1}, {"v": 2}, {"v": 3}, None, {"v": 4}, None, {"v": 5}]
+    records = records_of(rows, keys=["a", "a", "b", "a", "c", "c", "c"], topic=topic)
+    settings = {"write_method": "UPSERT", "behavior_on_null_values": "delete"}
+    with Task(server.url, schema_ignore="true", **settings) as task:
+        assert task.write(records.only(range(3))) == []
+        assert task.write(records.only([3])) == []
+        assert server.documents(topic) == {"b": {"v": 3}}
+        assert task.write(records.only(range(4, 7))) == []
+        assert server.documents(topic) == {"b": {"v": 3}, "c": {"v": 5}}
+        assert task.write(records) == []  # once more, as after a crash
+    assert server.documents(topic) == {"b": {"v": 3}, "c": {"v": 5}}
+
+
+def test_records_are_not_taken_for_written_while_one_before_them_is_refused(
+    server: SearchServer, topic: str
+) -> None:
+    records = records_of([{"v": n} for n in range(10)], keys=list(map(str, range(10))), topic=topic)
+    with (
+        Front(server, forbidden={"4"}) as front,
+        Task(front.url, schema_ignore="true", batch_size="5") as task,
+    ):
+        task.writer.write(records, {})
+        for _ in range(3):
+            with pytest.raises(WriteFailed, match=r"security_exception.*\(status 403\)"):
+                task.writer.flush()
+    assert "4" not in server.documents(topic)
+
+
+def test_ignored_conflicts_are_logged(
+    server: SearchServer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = records_of([{"v": 1}, {"v": 2}], keys=["k", "k"], topic=topic, first=7)
+    again = records_of([{"v": 3}], keys=["k"], topic=topic)
+    with Task(server.url, schema_ignore="true") as task:
+        assert task.write(records) == []
+        assert task.write(records.only([1])) == []  # the same record
+        assert not caplog.records
+        assert task.write(again) == []
+    assert server.documents(topic) == {"k": {"v": 2}}
+    [line] = [record.message for record in caplog.records]
+    assert f"Ignored 1 records of topic {topic}: the index has later versions" in line
+
+
 def test_updates_of_a_document_follow_each_other(server: SearchServer, topic: str) -> None:
     rows = [{"v": number, f"f{number % 3}": number} for number in range(300)]
     records = records_of(rows, keys=["k"] * 300, topic=topic)
@@ -333,6 +378,23 @@ def test_ids_that_cannot_be(server: SearchServer, topic: str) -> None:
         messages = task.write(records)
     assert sorted(each.split()[0] for each in messages) == ["0", "1", "2", "3", "4"]
     assert list(server.documents(topic)) == ["5"]
+
+
+@pytest.mark.parametrize("behavior", ["warn", "ignore"])
+def test_malformed_ids_are_skipped_if_malformed_documents_are(
+    server: SearchServer, topic: str, behavior: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = records_of([{"v": 1}] * 3, keys=["", "x" * 513, "5"], topic=topic)
+    with Task(
+        server.url,
+        tolerates=False,
+        schema_ignore="true",
+        behavior_on_malformed_documents=behavior,
+    ) as task:
+        assert task.write(records) == []
+    assert list(server.documents(topic)) == ["5"]
+    lines = [record.message for record in caplog.records if "malformed" in record.message]
+    assert len(lines) == (2 if behavior == "warn" else 0)
 
 
 def test_a_busy_cluster_is_asked_again(server: SearchServer, topic: str) -> None:

@@ -18,9 +18,9 @@ BAD = {"status": 400, "error": {"type": "mapper_parsing_exception", "reason": "n
 GOOD = {"status": 200}
 
 
-def action(row: int, id: str | None = None, *, is_update: bool = False) -> Action:
+def action(row: int, id: str | None = None, *, is_ordered: bool = False) -> Action:
     line = orjson.dumps(row) + b"\n"
-    return Action(row, id or str(row), line, is_update=is_update, is_versioned=not is_update)
+    return Action(row, id or str(row), line, is_ordered=is_ordered, is_versioned=not is_ordered)
 
 
 class Cluster:
@@ -56,7 +56,7 @@ def test_only_busy_items_are_sent_again() -> None:
 
 def test_later_updates_of_a_document_are_sent_again_too() -> None:
     cluster = Cluster({0: [BUSY]})
-    updates = [action(row, id, is_update=True) for row, id in enumerate(["a", "b", "a"])]
+    updates = [action(row, id, is_ordered=True) for row, id in enumerate(["a", "b", "a"])]
     assert send(cluster, updates) == []
     assert cluster.requests == [[0, 1, 2], [0, 2]]
 

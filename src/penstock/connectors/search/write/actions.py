@@ -19,18 +19,23 @@ _LONGEST_ID: Final = 512
 _EXTERNAL: Final = ',"version":%d,"version_type":"external"'
 
 
-class Action:
-    """One document's action: its lines in a bulk request."""
+class MalformedId(DataError):
+    """A key that no cluster accepts as a document's id: empty, or too long."""
 
-    __slots__ = ("id", "is_update", "is_versioned", "lines", "row")
+
+class Action:
+    """One document's action: its lines in a bulk request. `is_versioned`: the cluster keeps the
+    order of a document's actions by their versions; otherwise, if `is_ordered`, we do."""
+
+    __slots__ = ("id", "is_ordered", "is_versioned", "lines", "row")
 
     def __init__(
-        self, row: int, id: str | None, lines: bytes, *, is_update: bool, is_versioned: bool
+        self, row: int, id: str | None, lines: bytes, *, is_ordered: bool, is_versioned: bool
     ) -> None:
         self.row = row
         self.id = id
         self.lines = lines
-        self.is_update = is_update
+        self.is_ordered = is_ordered
         self.is_versioned = is_versioned
 
 
@@ -44,7 +49,8 @@ class TopicActions:
         self._ids = plan.ids(topic)
         self._index = orjson.dumps(resource).decode()
         self._operation = "create" if plan.streams is not None else "index"
-        self._versioned = self._ids is Ids.KEY and plan.streams is None
+        # An update gives a document the next version, whatever offset it comes from.
+        self._versioned = self._ids is Ids.KEY and plan.streams is None and not plan.upsert
 
     def nodes(self, schema: Schema | None) -> Callable[[Value], Any]:
         """The function that converts a schema's values into documents."""
@@ -62,7 +68,7 @@ class TopicActions:
         timestamp: int | None,
         headers: Sequence[Header],
     ) -> Action | None:
-        """The action of a record; None if there is nothing to do. Raises DataError."""
+        """The action of a record; None if there is nothing to do. Raises DataError, MalformedId."""
         plan = self._plan
         if value is None:
             return self._delete(row, key_schema, key, partition, offset, headers)
@@ -78,12 +84,12 @@ class TopicActions:
                 + dump(document)
                 + b"}\n"
             )
-            return Action(row, id, lines, is_update=True, is_versioned=False)
+            return Action(row, id, lines, is_ordered=True, is_versioned=False)
         versioned = self._versioned and not plan.makes_ids
         if versioned:
             metadata += _EXTERNAL % self._version(offset, headers)
         lines = f'{{"{self._operation}":{{{metadata}}}}}\n'.encode() + dump(document) + b"\n"
-        return Action(row, id, lines, is_update=False, is_versioned=versioned)
+        return Action(row, id, lines, is_ordered=False, is_versioned=versioned)
 
     def _delete(
         self,
@@ -108,7 +114,7 @@ class TopicActions:
         if self._versioned:
             metadata += _EXTERNAL % self._version(offset, headers)
         lines = f'{{"delete":{{{metadata}}}}}\n'.encode()
-        return Action(row, id, lines, is_update=False, is_versioned=self._versioned)
+        return Action(row, id, lines, is_ordered=plan.upsert, is_versioned=self._versioned)
 
     def _id(self, key_schema: Schema | None, key: Value, partition: int, offset: int) -> str | None:
         if self._plan.makes_ids and not self._plan.upsert:
@@ -121,7 +127,9 @@ class TopicActions:
             case Ids.NONE:
                 return None
         if len(id) > _LONGEST_ID // 4 and (size := len(id.encode(errors="replace"))) > _LONGEST_ID:
-            raise DataError(f"The key is too long for a document's id: {size} bytes, at most 512")
+            raise MalformedId(f"The key is too long for a document's id: {size} bytes, at most 512")
+        if not id:
+            raise MalformedId("Key is used as document id and can not be empty.")
         return id
 
     def _metadata(self, id: str | None, routing: str | None) -> str:

@@ -65,16 +65,17 @@ class Refusal:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Actions that are sent together. `after`: requests that must be done first."""
+    """Actions that are sent together. `after`: requests that must be done first. `refusals` are
+    those that have not been dealt with yet."""
 
     records: Records
     actions: Sequence[Action]
     after: Sequence[Request] = ()
     done: threading.Event = field(default_factory=threading.Event)
-    refusals: Sequence[Refusal] = ()
+    refusals: list[Refusal] = field(default_factory=list)
     error: Exception | None = None
 
-    def run(self, send: Callable[[Sequence[Action]], Sequence[Refusal]]) -> None:
+    def run(self, send: Callable[[Sequence[Action]], list[Refusal]]) -> None:
         """Sends the actions, and keeps the outcome."""
         try:
             for earlier in self.after:
@@ -151,7 +152,7 @@ def _sorted(
 ) -> tuple[list[Action], str]:
     """The actions to retry, with a reason; adds the refused ones to `refusals`.
 
-    If an update is retried, so are later ones of the same id, which keeps their order.
+    If an ordered action is retried, so are later ones of the same id, which keeps their order.
     """
     busy: list[Action] = []
     ids: set[str] = set()
@@ -167,12 +168,12 @@ def _sorted(
         if (
             status in _BUSY
             or type in _BUSY_TYPES
-            or (action.is_update and type == CONFLICT)
-            or (action.is_update and action.id in ids)
+            or (action.is_ordered and type == CONFLICT)
+            or (action.is_ordered and action.id in ids)
         ):
             busy.append(action)
             busy_reason = f"{type}: {reason}"
-            if action.is_update and action.id is not None:
+            if action.is_ordered and action.id is not None:
                 ids.add(action.id)
         else:
             refusals.append(Refusal(action, type, f"{type}: {reason}", status))

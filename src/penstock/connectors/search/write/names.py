@@ -63,8 +63,6 @@ def key_id(schema: Schema | None, key: Value) -> str:
     '7'
     """
     if type(key) is str and (schema is None or schema.type is Type.STRING):
-        if not key:
-            raise DataError("Key is used as document id and can not be empty.")
         return key
     if key is None:
         raise DataError("Key is used as document id and can not be null.")

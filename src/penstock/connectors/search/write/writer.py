@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -31,7 +31,7 @@ from penstock.api import (
 from penstock.api.schema import Schema
 from penstock.connectors.search.client.access import Client
 from penstock.connectors.search.client.errors import Refused, WriteFailed
-from penstock.connectors.search.write.actions import Action, TopicActions
+from penstock.connectors.search.write.actions import Action, MalformedId, TopicActions
 from penstock.connectors.search.write.bulk import Refusal, Request, Sender, cut
 from penstock.connectors.search.write.indices import Indices
 from penstock.connectors.search.write.plan import Nulls, Refusals, SinkPlan
@@ -67,6 +67,7 @@ class SearchWriter(SinkWriter):
         self._pending: deque[Request] = deque()
         self._topics: dict[str, TopicActions] = {}
         self._dropped: set[int] = set()  # rows of the current batch
+        self._outdated: Counter[str] = Counter()  # records by topic, since the last flush
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
@@ -85,11 +86,22 @@ class SearchWriter(SinkWriter):
 
     def idle(self) -> None:
         while self._pending and self._pending[0].done.is_set() and not self._pending[0].error:
-            self._report_refusals(self._pending.popleft())
+            self._report_refusals(self._pending[0])
+            self._pending.popleft()
 
     def flush(self) -> None:
         self._repeat_failed()
         self._wait(0)
+        for topic, records in self._outdated.items():
+            log.warning(
+                "Ignored %d records of topic %s: the index has later versions of their documents. "
+                "They come from later offsets, or, if the topic was created again or its offsets "
+                "were reset after that, from an earlier life of it; then delete the documents, or "
+                "set external.version.header",
+                records,
+                topic,
+            )
+        self._outdated.clear()
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
         if not lost:
@@ -175,6 +187,9 @@ class SearchWriter(SinkWriter):
                         timestamps[row],
                         headers[row] if headers else (),
                     )
+                except MalformedId as error:
+                    self._refuse_malformed(row, error, failed)
+                    continue
                 except DataError as error:
                     self._refuse(row, error, failed)
                     continue
@@ -201,6 +216,14 @@ class SearchWriter(SinkWriter):
             self._dropped.add(row)
             return
         failed[row] = error
+
+    def _refuse_malformed(self, row: int, error: MalformedId, failed: Failed) -> None:
+        """Refuses a record as the cluster would (`behavior.on.malformed.documents`)."""
+        behavior = self._plan.malformed
+        if behavior is Refusals.WARN:
+            log.warning("Ignoring a malformed document: %s", error)
+        if behavior in (Refusals.FAIL, Refusals.REPORT) or self._context.tolerates_errors:
+            failed[row] = error
 
     def _predecessors(self, actions: Sequence[Action]) -> Sequence[Request]:
         """The pending requests with updates of the same documents."""
@@ -237,13 +260,15 @@ class SearchWriter(SinkWriter):
                 )
             if request.error is not None:
                 raise request.error
+            self._report_refusals(request)
             pending -= len(request.actions)
             self._pending.popleft()
-            self._report_refusals(request)
 
     def _report_refusals(self, request: Request) -> None:
-        """Reports the refused actions of a request."""
-        for refusal in request.refusals:
+        """Reports the refused actions of a request. One that cannot be reported stays, so the next
+        `flush` fails, too."""
+        while request.refusals:
+            refusal = request.refusals[0]
             if refusal.is_conflict:
                 self._report_conflict(request, refusal)
             elif refusal.is_malformed:
@@ -252,17 +277,21 @@ class SearchWriter(SinkWriter):
                 raise WriteFailed(
                     f"Indexing record failed: {refusal.reason} (status {refusal.status})"
                 )
+            del request.refusals[0]
 
     def _report_conflict(self, request: Request, refusal: Refusal) -> None:
         """Reports a document with a later version, unless the record itself is stored."""
-        behavior = self._plan.conflicts
+        behavior, versions = self._plan.conflicts, _VERSIONS.search(refusal.reason)
+        is_stored = versions is not None and versions[1] == versions[2]
         if behavior is None:
             # With versions from offsets it was written already, as in a data stream.
+            if refusal.action.is_versioned and not is_stored:
+                self._outdated[request.records.topics[refusal.action.row]] += 1
             if refusal.action.is_versioned or self._plan.streams is not None:
                 return
             behavior = Refusals.WARN
-        elif (versions := _VERSIONS.search(refusal.reason)) and versions[1] == versions[2]:
-            return  # the record itself is stored
+        elif is_stored:
+            return
         self._report(request, refusal, behavior)
 
     def _report(self, request: Request, refusal: Refusal, behavior: Refusals) -> None:
