@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import orjson
 import pytest
+from cassandra import OperationTimedOut
 
 from penstock.api import (
     ConfigInvalid,
@@ -238,6 +239,48 @@ def test_a_statement_of_the_users_takes_the_place_of_the_generated_one(
     )
     assert task.write({"s": ["a"]}, {"s": ["b", "a"]}, keys=[1, 1]) == {}
     assert [(key, set(found)) for key, found in rows(server, table)] == [(1, {"a", "b"})]
+
+
+@pytest.mark.parametrize("first", [998, 999, 1_999])
+def test_the_later_of_two_records_of_a_millisecond_wins_whatever_their_offsets(
+    server: CassandraServer, table: str, make_task: MakeTask, first: int
+) -> None:
+    task = make_task("id int PRIMARY KEY, name text", "id=key, name=value", deletesEnabled="false")
+    records = records_of(["a", "z", "m"], keys=[1, 1, 1], topic=task.topic, first=first)
+    records.timestamps = [1_700_000_000_000] * 3
+    task.write("open", keys=[0])
+    assert task.writer is not None
+    for row in range(3):
+        task.writer.write(records.only([row]), {})
+        assert (1, records.values.values[row]) in rows(server, table)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"query": "INSERT INTO {} (id, name) VALUES (:id, :name)"}, {}]
+)
+def test_a_write_that_is_repeated_does_not_replace_a_later_one(
+    server: CassandraServer, table: str, make_task: MakeTask, settings: dict[str, str]
+) -> None:
+    settings = {name: text.format(f"{KS}.{table}") for name, text in settings.items()}
+    task = make_task(
+        "id int PRIMARY KEY, name text", "id=key, name=value", deletesEnabled="false", **settings
+    )
+    task.write("open", keys=[0])
+    writer: Any = task.writer
+    records = records_of(["old", "new"], keys=[1, 1], topic=task.topic)
+    records.timestamps = [None, None]
+    execute, refused = writer._session.execute_async, [OperationTimedOut()]
+
+    def execute_async(statement: Any) -> Any:
+        if refused:
+            raise refused.pop()
+        return execute(statement)
+
+    writer._session.execute_async = execute_async
+    with pytest.raises(Unavailable):
+        writer.write(records, {})
+    writer.write(records, {})
+    assert (1, "new") in rows(server, table)
 
 
 def test_counters_are_added_to(server: CassandraServer, table: str, make_task: MakeTask) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -27,8 +27,6 @@ from penstock.connectors.cassandra.write.tables import (
     problems,
     write_statement,
 )
-
-_TICKS: Final = 1_000  # microseconds per unit of record timestamps
 
 
 def binding_of(session: Any, plan: Mapped | Selected, texts: Texts) -> Binding | JsonBinding:
@@ -64,11 +62,17 @@ class Binding:
             deleting = None
         self._delete = deleting and _prepared(session, deleting, plan, plan.setting)
         self._generated = plan.query is None
-        self.batch_type = BatchType.COUNTER if is_counter(table) else BatchType.UNLOGGED
+        self._is_counter = is_counter(table)
+        self.batch_type = BatchType.COUNTER if self._is_counter else BatchType.UNLOGGED
         self._encoders = {
             id(prepared): self._encoders_of(prepared, texts)
             for prepared in (self._write, self._delete)
             if prepared is not None
+        }
+        self._time_at = {
+            prepared: list(encoders).index(TIMESTAMP)
+            for prepared, encoders in self._encoders.items()
+            if TIMESTAMP in encoders
         }
         self.exact = any(is_exact(column.type) for column in self._write.column_metadata)
         self.place = f"{plan.keyspace}.{plan.table}"
@@ -88,7 +92,8 @@ class Binding:
         values, size = self._values(prepared, fields, row)
         key = None
         indexes = prepared.routing_key_indexes
-        if self._generated and indexes:
+        # Statements of one request that say no write time have the same one.
+        if self._generated and indexes and (self._is_counter or self._is_timed(prepared, values)):
             key = (id(self), *(values[index] for index in indexes))
         return Bound(at, prepared, values, key, size)
 
@@ -126,15 +131,14 @@ class Binding:
         return values, size
 
     def _write_time(self, fields: Mapping[str, Any], row: Row, *, is_delete: bool) -> int | None:
-        """The write time in microseconds: the mapped field, or the record's timestamp. The offset
-        orders records of the same millisecond, but for those with a multiple of 1,000 between
-        them; it is the same when a record is written again."""
+        """The write time in microseconds: the mapped field, or the record's (`RecordTimes`)."""
         if TIMESTAMP in self._entries and not (is_delete and fields.get(TIMESTAMP) is None):
             entry = self._entries[TIMESTAMP]
             return micros(fields.get(TIMESTAMP), entry, self._plan.timestamp_unit)
-        if row.timestamp is None or row.timestamp < 0:
-            return None
-        return row.timestamp * _TICKS + row.offset % _TICKS
+        return row.write_us
+
+    def _is_timed(self, prepared: Any, values: list[Any]) -> bool:
+        return values[self._time_at[id(prepared)]] is not self._unset
 
     def _encoders_of(self, prepared: Any, texts: Texts) -> dict[str, Encode]:
         protocol = prepared.protocol_version

@@ -67,6 +67,9 @@ class Sender:
 
         self._session = session
         self._batch, self._bound = BatchStatement, BoundStatement
+        self._write_us: int | None = None  # of the request being sent
+        present = session.cluster.timestamp_generator
+        session.cluster.timestamp_generator = lambda: self._write_us or present()
         self.window = Window.of(most)
         self._condition = threading.Condition()
         self._under_way = 0
@@ -79,6 +82,7 @@ class Sender:
                 self._condition.wait(_WAIT_S)
             self._under_way += 1
         request.error = None
+        self._write_us = request.bounds[0].write_us
         try:
             future = self._session.execute_async(self._statement(request.bounds, request))
             future.add_callbacks(

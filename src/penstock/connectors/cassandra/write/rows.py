@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.api import DataError, Header, Records
+from penstock.api import DataError, Header, Records, TopicPartition
 from penstock.api.schema import Schema, Type
 from penstock.connectors.cassandra.text.mapping import NOW, Entry
 from penstock.connectors.cassandra.text.names import shown
 from penstock.connectors.cassandra.text.values import UNITS
+from penstock.connectors.cassandra.write.times import RecordTimes
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _ABSENT: Final = object()
@@ -31,13 +32,12 @@ class Part:
 
 @dataclass(slots=True)
 class Row:
-    """One record. `timestamp` in ms."""
+    """One record. `write_us`: its write time in microseconds, if it has one."""
 
     key: Part
     value: Part
     headers: Sequence[Header]
-    timestamp: int | None
-    offset: int
+    write_us: int | None = None
 
     def get(self, entry: Entry) -> Any:
         """The field of a mapping entry. Fields of a null value are null. Raises DataError for a
@@ -69,19 +69,20 @@ class Row:
         return value
 
 
-def rows_of(records: Records, *, exact: bool) -> Iterator[Row]:
+def rows_of(records: Records, times: RecordTimes, *, exact: bool) -> Iterator[Row]:
     """The rows of a batch; `exact`: parse JSON numbers as decimals, which is slower."""
+    times.begin()
     keys, values = records.keys.values, records.values.values
     key_schemas, value_schemas = records.keys.schemas(), records.values.schemas()
     headers = records.headers
+    topics, partitions = records.topics, records.partitions
     timestamps, offsets = records.timestamps, records.offsets
     for at in range(len(records)):
         yield Row(
             part_of(keys[at], key_schemas[at], exact=exact),
             part_of(values[at], value_schemas[at], exact=exact),
             headers[at] if headers else (),
-            timestamps[at],
-            offsets[at],
+            times.of(TopicPartition(topics[at], partitions[at] or 0), offsets[at], timestamps[at]),
         )
 
 
@@ -131,10 +132,12 @@ def _scaled(value: Any, entry: Entry, unit: str, target_ns: int, name: str) -> i
 @dataclass(slots=True)
 class Bound:
     """A statement with its values. Statements with equal `key` may share a request, unless it is
-    None."""
+    None. `write_us`: the write time of one that is sent alone, unless the statement says its
+    own."""
 
     row: int
     prepared: Any
     values: list[Any]
     key: Any = None
     size: int = field(default=0)
+    write_us: int | None = None

@@ -34,6 +34,7 @@ from penstock.connectors.cassandra.write.binding import Binding, JsonBinding, bi
 from penstock.connectors.cassandra.write.plan import Ignore, SinkPlan
 from penstock.connectors.cassandra.write.requests import Grouping, Request, Sender
 from penstock.connectors.cassandra.write.rows import rows_of
+from penstock.connectors.cassandra.write.times import Clock, RecordTimes
 from penstock.connectors.keyed.batches import identity
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class CassandraWriter(SinkWriter):
         self._session: Any = None
         self._sender: Sender | None = None
         self._bindings: dict[str, list[Binding | JsonBinding]] = {}
+        self._times = RecordTimes()
+        self._clock = Clock()
         self._held: tuple[Hashable, list[Request], Failed] | None = None
 
     def write(self, records: Records, failed: Failed) -> None:
@@ -107,7 +110,7 @@ class CassandraWriter(SinkWriter):
         exact = any(binding.exact for per_topic in bindings.values() for binding in per_topic)
         grouping = Grouping(self._plan.batch, sender.send)
         try:
-            for at, row in enumerate(rows_of(records, exact=exact)):
+            for at, row in enumerate(rows_of(records, self._times, exact=exact)):
                 for binding in bindings[topics[at]]:
                     try:
                         bound = binding.bind(row, at)
@@ -118,6 +121,8 @@ class CassandraWriter(SinkWriter):
                             refused[at] = error
                         continue
                     if bound is not None:
+                        if bound.key is None:
+                            bound.write_us = self._clock.next()
                         grouping.add(binding.batch_type, bound)
             grouping.finish()
         except BaseException:
@@ -179,7 +184,7 @@ class PreviewWriter(SinkWriter):
                 if plan is None:
                     raise CassandraRefused(f"Topic {topic} is not configured")
                 bindings = [binding_of(session, table, plan.texts) for table in plan.tables]
-                for at, row in enumerate(rows_of(records, exact=True)):
+                for at, row in enumerate(rows_of(records, RecordTimes(), exact=True)):
                     if records.topics[at] != topic:
                         continue
                     for binding in bindings:
