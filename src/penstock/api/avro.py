@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from penstock.data.avro.decode import Decode
 from penstock.data.avro.read import ReadSettings, connect_schema, decoder
-from penstock.data.avro.schema import parse
+from penstock.data.avro.schema import parse, scrub, scrub_full
 from penstock.data.schema import Schema
 from penstock.errors import DataError
 
-__all__ = ["AvroData", "Decode", "reads"]
+__all__ = ["AvroData", "Decode", "reads", "scrub", "scrub_full"]
 
 
 @dataclass(frozen=True, slots=True)

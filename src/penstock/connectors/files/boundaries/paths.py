@@ -7,6 +7,7 @@ with `+<last offset>` after the first one in HDFS (connectors.md §14).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from penstock.api.schema import EPOCH, Value
 from penstock.connectors.files.boundaries.joda import Write
 
 _MS: Final = timedelta(milliseconds=1)
+_LOOKS_ENCODED: Final = re.compile("%(?=2F|5C|2E|25|[01][0-9A-F])")
 _QUARTER_MS: Final = 900_000
 _QUARTERS_SINCE_MS: Final = 100_000_000_000  # since then zone offsets are multiples of 15 minutes
 
@@ -71,13 +73,16 @@ def schema_text(name: str | None) -> str:
 
 def escaped(text: str) -> str:
     """A folder name that cannot escape its folder: slashes, backslashes, control characters and the
-    names `.` and `..` are percent-encoded. For file systems; object stores accept any name.
+    names `.` and `..` are percent-encoded, and so is a percent sign that would look like one of
+    these. Different texts have different names. For file systems; object stores accept any name.
 
-    >>> escaped("name=a/../b"), escaped("..")
-    ('name=a%2F..%2Fb', '%2E%2E')
+    >>> escaped("name=a/../b"), escaped(".."), escaped("50%"), escaped("a%2Fb")
+    ('name=a%2F..%2Fb', '%2E%2E', '50%', 'a%252Fb')
     """
     if text in (".", ".."):
         return text.replace(".", "%2E")
+    if "%" in text:
+        text = _LOOKS_ENCODED.sub("%25", text)
     if text.isprintable() and "/" not in text and "\\" not in text:
         return text
     return "".join(f"%{ord(c):02X}" if c in "/\\" or ord(c) < 32 else c for c in text)
@@ -125,26 +130,3 @@ def to_local(time: int, zone: ZoneInfo) -> int:
     offset = (EPOCH + time * _MS).astimezone(zone).utcoffset()
     assert offset is not None, "a zone has one at any time"
     return time + offset // _MS
-
-
-def time_of(value: Value) -> int:
-    """The time (ms) that RecordField extracts from a field: a number, a Timestamp, or an ISO 8601
-    string, in UTC if it has no zone. Raises DataError."""
-    if isinstance(value, datetime):
-        return (value - EPOCH) // _MS
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError as cause:
-            raise DataError(
-                f"timestamp.field contains {value!r}, which is not an ISO 8601 time"
-            ) from cause
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return (moment - EPOCH) // _MS
-    kind = "null" if value is None else type(value).__name__
-    raise DataError(
-        f"timestamp.field contains {kind}; it must be a number, a Timestamp or a string"
-    )

@@ -3,7 +3,7 @@
 fastavro encodes many records per call; this module writes the container, so that the same records
 make the same file. Schemas are those of Confluent's AvroData: unnamed structs are `ConnectDefault`,
 maps whose keys are not strings are arrays of `MapEntry`, and `connect.*` properties keep what Avro
-cannot express.
+cannot express. `AvroOptions` has the settings of AvroData that change them.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import md5
 from io import BytesIO
 from typing import Any, Final
 
 from penstock.api import Column, DataError, Failed
+from penstock.api.avro import scrub_full
 from penstock.api.schema import Logical, Schema, Type, Value, pairs
 from penstock.connectors.files.formats.codecs import AVRO_CODECS
 from penstock.connectors.files.formats.format import Encoder, Format, Out
+from penstock.connectors.files.formats.scrub import scrubbed_column, scrubbed_schema
 from penstock.connectors.files.formats.shape import Shape, same, struct_shape, with_default
 
 _BLOCK_RECORDS: Final = 1000
 _NAMESPACE: Final = "io.confluent.connect.avro"
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENUM: Final = f"{_NAMESPACE}.Enum"
 _PRIMITIVES: Final[Mapping[Type, str]] = {
     Type.INT8: "int",
     Type.INT16: "int",
@@ -44,20 +48,38 @@ _LOGICAL: Final[Mapping[Logical, str]] = {
 _PRECISION: Final = "connect.decimal.precision"
 
 
+@dataclass(frozen=True, slots=True)
+class AvroOptions:
+    """The settings of Confluent's AvroData that change schemas in files."""
+
+    metadata: bool = True
+    """Whether `connect.*` properties are written."""
+    enums: bool = False
+    """Whether strings that were enums in Avro are written as such."""
+    scrub: bool = False
+    """Whether characters that Avro's names cannot contain are replaced."""
+    optional_keys: bool = False
+    """Whether maps with optional strings as keys are maps in Avro."""
+
+
+PLAIN: Final = AvroOptions()
+
+
 class Avro(Format):
     """Avro object container files."""
 
     needs_schema = True
 
-    def __init__(self, codec: str = "null") -> None:
+    def __init__(self, codec: str = "null", options: AvroOptions = PLAIN) -> None:
         self._codec = codec
+        self._options = options
 
     @property
     def ending(self) -> str:
         return ".avro"
 
     def open(self, schema: Schema | None, out: Out, seed: str) -> Encoder[Any]:
-        return _AvroEncoder(self.require(schema, "Avro"), self._codec, out, seed)
+        return _AvroEncoder(self.require(schema, "Avro"), self._options, self._codec, out, seed)
 
 
 Piece = tuple[int, bytes]
@@ -67,12 +89,17 @@ Piece = tuple[int, bytes]
 class _AvroEncoder(Encoder[list[Piece]]):
     """Pieces end at the boundaries of blocks."""
 
-    def __init__(self, schema: Schema, codec: str, out: Out, seed: str) -> None:
+    def __init__(
+        self, schema: Schema, options: AvroOptions, codec: str, out: Out, seed: str
+    ) -> None:
         from fastavro import schemaless_writer  # an optional dependency
 
         self._write = schemaless_writer
-        self._array_schema, declared = _parsed(schema)
-        self._shape = _shape(schema)
+        self._scrubs = schema if options.scrub else None
+        if options.scrub:
+            schema = scrubbed_schema(schema)
+        self._array_schema, declared = _parsed(schema, options)
+        self._shape = _shape(schema, options.optional_keys)
         self._compress = AVRO_CODECS[codec]
         self._out = out
         self._sync = md5(seed.encode(), usedforsecurity=False).digest()
@@ -83,6 +110,8 @@ class _AvroEncoder(Encoder[list[Piece]]):
         out.write(b"".join([b"Obj\x01", _long(len(pairs)), *pairs, b"\x00", self._sync]))
 
     def encode(self, column: Column) -> list[Piece] | Failed:
+        if self._scrubs is not None:
+            column = scrubbed_column(self._scrubs, column)
         values = column.values
         pieces: list[Piece] = []
         try:
@@ -150,12 +179,12 @@ def _sized(data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _parsed(schema: Schema) -> tuple[Any, str]:
+def _parsed(schema: Schema, options: AvroOptions) -> tuple[Any, str]:
     """The fastavro schema of arrays of such values, and the JSON of the schema."""
     from fastavro import parse_schema
     from fastavro.schema import SchemaParseException
 
-    declared = avro_schema(schema)
+    declared = avro_schema(schema, options)
     try:
         array_schema = parse_schema({"type": "array", "items": declared})
     except (SchemaParseException, ValueError) as error:
@@ -163,15 +192,17 @@ def _parsed(schema: Schema) -> tuple[Any, str]:
     return array_schema, json.dumps(declared, separators=(",", ":"))
 
 
-def avro_schema(schema: Schema) -> Any:
-    """The Avro schema for a Connect schema. Raises DataError for names that Avro does not allow."""
-    return _Declaring().declared(schema)
+def avro_schema(schema: Schema, options: AvroOptions = PLAIN) -> Any:
+    """The Avro schema for a Connect schema, whose fields have been scrubbed if `options` say so.
+    Raises DataError for names that Avro does not allow."""
+    return _Declaring(options).declared(schema)
 
 
 class _Declaring:
     """Declares one schema; each named type is declared once, and then referenced by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: AvroOptions) -> None:
+        self._options = options
         self._named: dict[str, Schema] = {}
         self._unnamed = 0
 
@@ -189,7 +220,9 @@ class _Declaring:
                 return self._record(schema)
             case Type.ARRAY:
                 return {"type": "array", "items": self.declared(schema.value_schema)}
-            case Type.MAP if _has_text_keys(schema):
+            case Type.STRING if self._options.enums and _ENUM in (schema.parameters or {}):
+                return self._enum(schema)
+            case Type.MAP if _has_text_keys(schema, self._options.optional_keys):
                 return {"type": "map", "values": self.declared(schema.value_schema)}
             case Type.MAP:
                 return {"type": "array", "items": self._entry(schema)}
@@ -200,9 +233,9 @@ class _Declaring:
             properties = {"scale": schema.scale, "precision": precision, "logicalType": "decimal"}
         elif schema.logical is not None:
             properties = {"logicalType": _LOGICAL[schema.logical]}
-        if schema.type in (Type.INT8, Type.INT16):
+        if schema.type in (Type.INT8, Type.INT16) and self._options.metadata:
             properties["connect.type"] = schema.type.name.lower()
-        properties |= _connect(schema)
+        properties |= self._connect(schema)
         return {"type": kind, **properties} if properties else kind
 
     def _record(self, schema: Schema) -> Any:
@@ -211,17 +244,43 @@ class _Declaring:
             self._unnamed += 1
             number = "" if self._unnamed == 1 else str(self._unnamed)
             name = f"{_NAMESPACE}.ConnectDefault{number}"
-        if self._named.get(name) == schema:
+        name = self._full_name(name)
+        if self._is_known(name, replace(schema, optional=False, default=None)):
             return name
-        if name in self._named:
-            raise DataError(f"Two different structs have the name '{name}'")
-        self._named[name] = schema
         fields = [
             {"name": _name(field.name), "type": self.declared(field.schema)}
             | _field_default(field.schema)
             for field in schema.fields
         ]
-        return {"type": "record", "name": _name(name), "fields": fields, **_connect(schema)}
+        return {"type": "record", "name": name, "fields": fields, **self._connect(schema)}
+
+    def _enum(self, schema: Schema) -> Any:
+        parameters = schema.parameters or {}
+        name = self._full_name(parameters[_ENUM])
+        if self._is_known(name, replace(schema, optional=False, default=None, doc=None)):
+            return name
+        prefix = f"{_ENUM}."
+        symbols = [key.removeprefix(prefix) for key in parameters if key.startswith(prefix)]
+        return {"type": "enum", "name": name, "symbols": symbols, **self._connect(schema)}
+
+    def _is_known(self, name: str, schema: Schema) -> bool:
+        """Whether a type was declared before; it is from now on. Raises DataError if another one
+        has its name."""
+        known = self._named.get(name)
+        if known is not None and known != schema:
+            raise DataError(f"Two different types have the name '{name}' in Avro")
+        self._named[name] = schema
+        return known is not None
+
+    def _full_name(self, name: str) -> str:
+        if self._options.scrub:
+            name = scrub_full(name)
+        for part in name.split("."):
+            _name(part, name)
+        return name
+
+    def _connect(self, schema: Schema) -> dict[str, Any]:
+        return _connect(schema) if self._options.metadata else {}
 
     def _entry(self, schema: Schema) -> Any:
         self._unnamed += 1
@@ -250,9 +309,11 @@ def _connect(schema: Schema) -> dict[str, Any]:
     return properties
 
 
-def _name(name: str) -> str:
+def _name(name: str, full: str | None = None) -> str:
     if _NAME.fullmatch(name) is None:
-        raise DataError(f"'{name}' is not a valid Avro name; use letters, digits and underscores")
+        raise DataError(
+            f"'{full or name}' is not a valid Avro name; use letters, digits and underscores"
+        )
     return name
 
 
@@ -269,13 +330,13 @@ def _field_default(schema: Schema) -> dict[str, Any]:
     return {"default": None} if schema.optional else {}
 
 
-def _has_text_keys(schema: Schema) -> bool:
+def _has_text_keys(schema: Schema, optional_keys: bool) -> bool:
     key = schema.key_schema
-    return key is not None and key.type is Type.STRING and not key.optional
+    return key is not None and key.type is Type.STRING and (optional_keys or not key.optional)
 
 
 @lru_cache(maxsize=256)
-def _shape(schema: Schema | None) -> Shape | None:
+def _shape(schema: Schema | None, optional_keys: bool) -> Shape | None:
     """Converts values to the form that fastavro writes: maps as arrays of entries, defaults instead
     of null. None: no conversion is needed."""
     if schema is None:
@@ -283,20 +344,20 @@ def _shape(schema: Schema | None) -> Shape | None:
     make: Shape | None = None
     match schema.type:
         case Type.ARRAY:
-            element = _shape(schema.value_schema)
+            element = _shape(schema.value_schema, optional_keys)
             if element is not None:
                 make = lambda value: [element(item) for item in value]  # noqa: E731
         case Type.MAP:
-            make = _map_shape(schema)
+            make = _map_shape(schema, optional_keys)
         case Type.STRUCT:
-            make = struct_shape(schema, _shape)
+            make = struct_shape(schema, lambda member: _shape(member, optional_keys))
     return with_default(make, schema.default)
 
 
-def _map_shape(schema: Schema) -> Shape | None:
-    key = _shape(schema.key_schema) or same
-    value = _shape(schema.value_schema) or same
-    if _has_text_keys(schema):
+def _map_shape(schema: Schema, optional_keys: bool) -> Shape | None:
+    key = _shape(schema.key_schema, optional_keys) or same
+    value = _shape(schema.value_schema, optional_keys) or same
+    if _has_text_keys(schema, optional_keys):
         if value is same:
             return None
         return lambda map: {name: value(item) for name, item in map.items()}

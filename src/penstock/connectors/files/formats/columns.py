@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 from penstock.api import Column, DataError, Failed
 from penstock.api.schema import Schema
 from penstock.connectors.files.formats.arrow import batch_of, file_schema
-from penstock.connectors.files.formats.avro import avro_schema
+from penstock.connectors.files.formats.avro import PLAIN, AvroOptions, avro_schema
 from penstock.connectors.files.formats.codecs import Handle
 from penstock.connectors.files.formats.format import Encoder, Format, Out
+from penstock.connectors.files.formats.scrub import scrubbed_column, scrubbed_schema
 
 AVRO_SCHEMA: Final = b"parquet.avro.schema"
 """The metadata key under which Confluent's connectors and other Avro writers store the schema."""
@@ -102,9 +103,12 @@ class Parquet(Format):
     needs_schema = True
     structs_only = True
 
-    def __init__(self, codec: str = "snappy", *, bare: bool = False) -> None:
+    def __init__(
+        self, codec: str = "snappy", options: AvroOptions = PLAIN, *, bare: bool = False
+    ) -> None:
         """`bare`: file names lack the codec's suffix."""
         self._codec, ending = PARQUET_CODECS[codec]
+        self._options = options
         self._ending = "" if bare else ending
 
     @property
@@ -112,17 +116,25 @@ class Parquet(Format):
         return f"{self._ending}.parquet"
 
     def open(self, schema: Schema | None, out: Out, seed: str) -> Encoder[Any]:
-        return _ParquetEncoder(self.require(schema, "Parquet"), self._codec, out)
+        return _ParquetEncoder(self.require(schema, "Parquet"), self._options, self._codec, out)
 
 
 class _ParquetEncoder(_ColumnEncoder):
-    def __init__(self, schema: Schema, codec: str, out: Out) -> None:
+    def __init__(self, schema: Schema, options: AvroOptions, codec: str, out: Out) -> None:
+        self._scrubs = schema if options.scrub else None
+        if options.scrub:
+            schema = scrubbed_schema(schema)
         super().__init__(schema)
         target = pa.PythonFile(Handle(out), "w")
         self._writer = pq.ParquetWriter(target, self._columns, compression=codec)
-        declared = _in_avro(schema)
+        declared = _in_avro(schema, options)
         if declared is not None:
             self._writer.add_key_value_metadata({AVRO_SCHEMA: declared})
+
+    def encode(self, column: Column) -> Any | Failed:
+        if self._scrubs is not None:
+            column = scrubbed_column(self._scrubs, column)
+        return super().encode(column)
 
     def write(self, table: Any) -> None:
         self._writer.write_table(table, row_group_size=_GROUP_ROWS)
@@ -132,10 +144,10 @@ class _ParquetEncoder(_ColumnEncoder):
 
 
 @lru_cache(maxsize=256)
-def _in_avro(schema: Schema) -> bytes | None:
+def _in_avro(schema: Schema, options: AvroOptions) -> bytes | None:
     """The schema as Kafka Connect's readers expect it; None if Avro cannot express it."""
     try:
-        return json.dumps(avro_schema(schema), separators=(",", ":")).encode()
+        return json.dumps(avro_schema(schema, options), separators=(",", ":")).encode()
     except DataError:
         return None
 

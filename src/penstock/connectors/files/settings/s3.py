@@ -214,6 +214,22 @@ TAGGING: Final = Key(
     group=_S3,
     order=22,
 )
+TAG_PAIRS: Final = Key(
+    "s3.object.tagging.key.value.pairs",
+    STRING,
+    default="",
+    importance=LOW,
+    check=checking(
+        "empty",
+        lambda pairs: (
+            f"Other tags than those of {TAGGING.name} are not supported; remove it"
+            if pairs
+            else None
+        ),
+    ),
+    doc="More tags of objects; not supported.",
+    group=_S3,
+)
 ACCELERATE: Final = Key(
     "s3.wan.mode",
     BOOLEAN,
@@ -291,6 +307,7 @@ S3_SINK: Final = ConfigDef(
     ACL,
     STORAGE_CLASS,
     TAGGING,
+    TAG_PAIRS,
     ACCELERATE,
     *PROXY.keys,
     SCHEMA_AFFIX,

@@ -38,6 +38,7 @@ from penstock.connectors.files.boundaries.spans import Rules
 from penstock.connectors.files.formats.codecs import AVRO_CODECS, FILE_CODECS
 from penstock.connectors.files.formats.columns import PARQUET_CODECS
 from penstock.connectors.files.formats.format import Format
+from penstock.connectors.files.settings.avro import AVRO_KEYS, STORAGE_CLASS, avro_options
 from penstock.connectors.files.settings.tables import (
     FORMAT,
     FORMATS,
@@ -255,7 +256,8 @@ PARTITION_FIELD_NAME: Final = Key(
     LIST,
     default=(),
     importance=MEDIUM,
-    doc="The fields of FieldPartitioner: strings, integers or booleans.",
+    doc="The fields of FieldPartitioner, which may be nested (`a.b`): strings, integers or "
+    "booleans.",
     group=_PARTITIONER,
     order=2,
 )
@@ -315,7 +317,7 @@ TIMESTAMP_FIELD: Final = Key(
     importance=MEDIUM,
     check=non_empty(),
     doc="The field with the time for RecordField, which may be nested (`a.b`): a Timestamp, ms "
-    "since the epoch, or an ISO 8601 string.",
+    "since the epoch as a number or a string, or an ISO 8601 string.",
     group=_PARTITIONER,
     order=8,
 )
@@ -421,11 +423,13 @@ SINK_KEYS: Final[tuple[Key[object], ...]] = (
     SCHEMA_COMPATIBILITY,
     AVRO_CODEC,
     PARQUET_CODEC,
+    *AVRO_KEYS,
     JSON_DECIMAL_FORMAT,
     BYTES_EXTENSION,
     BYTES_SEPARATOR,
     CSV_DELIMITER,
     CSV_HEADER,
+    STORAGE_CLASS,
     TOPICS_DIR,
     DIRECTORY_DELIM,
     FILE_DELIM,
@@ -450,18 +454,14 @@ SINK_KEYS: Final[tuple[Key[object], ...]] = (
 )
 
 IGNORED: Final = (
-    "allow.optional.map.keys",
-    "connect.meta.data",
-    "enhanced.avro.schema.support",
     "max.write.duration.ms",
     "retry.backoff.ms",
     "schema.cache.size",
     "schemas.cache.config",
     "schemas.cache.size",
     "shutdown.timeout.ms",
-    "storage.class",
 )
-"""Settings of Confluent's connectors that have no meaning here."""
+"""Settings of Confluent's connectors that do not affect what is written."""
 
 
 def _partitioner_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -632,6 +632,7 @@ def _format_options(
         compression=compression,
         level=None if level < 0 else level,
         avro_codec=config[AVRO_CODEC],
+        avro=avro_options(config),
         parquet_codec=config[PARQUET_CODEC],
         bare_parquet=bare_parquet,
         numeric_decimals=config[JSON_DECIMAL_FORMAT].upper() == "NUMERIC",

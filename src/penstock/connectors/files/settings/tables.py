@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.api.schema import Schema
 from penstock.api.settings import Check, checking
-from penstock.connectors.files.formats.avro import Avro
+from penstock.connectors.files.formats.avro import PLAIN, Avro, AvroOptions
 from penstock.connectors.files.formats.avro_read import AvroReading
 from penstock.connectors.files.formats.codecs_read import codec_of
 from penstock.connectors.files.formats.columns import Orc, Parquet
@@ -33,6 +33,7 @@ class FormatOptions:
     compression: str = "none"
     level: int | None = None
     avro_codec: str = "null"
+    avro: AvroOptions = PLAIN  # also for Parquet's schemas
     parquet_codec: str = "snappy"
     bare_parquet: bool = False  # names of Parquet files do not have the codec
     numeric_decimals: bool = False
@@ -43,11 +44,13 @@ class FormatOptions:
 
 
 FORMATS: Final[Mapping[str, Callable[[FormatOptions], Format]]] = {
-    "Avro": lambda options: Avro(options.avro_codec),
+    "Avro": lambda options: Avro(options.avro_codec, options.avro),
     "Json": lambda options: JsonLines(
         options.compression, options.level, numeric=options.numeric_decimals
     ),
-    "Parquet": lambda options: Parquet(options.parquet_codec, bare=options.bare_parquet),
+    "Parquet": lambda options: Parquet(
+        options.parquet_codec, options.avro, bare=options.bare_parquet
+    ),
     "Orc": lambda options: Orc(),
     "Csv": lambda options: Csv(
         options.compression,

@@ -15,10 +15,10 @@ from penstock.connectors.files.boundaries.paths import (
     default_folder,
     field_text,
     schema_text,
-    time_of,
 )
 from penstock.connectors.files.boundaries.spans import Rows, Schemas
 from penstock.connectors.files.boundaries.templates import Stamps, folder_of
+from penstock.connectors.files.boundaries.times import time_of
 from penstock.connectors.files.write.plan import (
     ByFields,
     ByPartition,
@@ -184,7 +184,7 @@ class RowReader:
             time = 0
             if value is not None or self._plan.nulls is not Nulls.WRITE:
                 try:
-                    time = time_of(_inside(value, path, "timestamp.field"))
+                    time = time_of(_inside(value, path, "timestamp.field"), ".".join(path))
                 except DataError as error:
                     bad[row] = error
             times.append(time)
@@ -228,7 +228,7 @@ class RowReader:
                         if value is None and self._plan.nulls is Nulls.WRITE:
                             column.append("")
                             continue
-                        cell = _inside(value, (name,), "partition.field.name")
+                        cell = _partition_field(value, name)
                     if type(cell) is not str:
                         text = named(field_text(name, cell))
                     elif (text := texts.get(cell, "")) == "":
@@ -319,6 +319,18 @@ def _member(records: Records, path: tuple[str, ...]) -> Any | None:
     if len(path) != 1 or not isinstance(values, Fields):
         return None
     return values.members.get(path[0])
+
+
+def _partition_field(value: Value, name: str) -> Value:
+    """The value of a field of `partition.field.name`: of that name, or nested (`a.b`); None if a
+    struct around it is null. Raises DataError."""
+    if "." not in name or (isinstance(value, dict) and name in value):
+        return _inside(value, (name,), "partition.field.name")
+    path = tuple(name.split("."))
+    for end in range(1, len(path)):
+        if _inside(value, path[:end], "partition.field.name") is None:
+            return None
+    return _inside(value, path, "partition.field.name")
 
 
 def _inside(value: Value, path: tuple[str, ...], setting: str) -> Value:

@@ -14,7 +14,6 @@ from penstock.connectors.files.boundaries.paths import (
     TimeFolders,
     escaped,
     field_text,
-    time_of,
     to_local,
 )
 
@@ -118,14 +117,22 @@ def test_a_folder_leads_nowhere_else() -> None:
     ]
 
 
-def test_times_in_fields() -> None:
-    moment = datetime(2024, 2, 29, 12, tzinfo=UTC)
-    expected = ms("2024-02-29T12:00:00+00:00")
-    for value in (moment, expected, "2024-02-29T12:00:00", "2024-02-29T13:00:00+01:00"):
-        assert time_of(value) == expected
-    for value in (None, True, 1.5, "today"):
-        with pytest.raises(DataError, match=r"timestamp\.field"):
-            time_of(value)
+def test_different_texts_are_different_folders() -> None:
+    texts = [
+        "a/b",
+        "a%2Fb",
+        "a%252Fb",
+        "a%25252Fb",
+        "..",
+        "%2E%2E",
+        "\n",
+        "%0A",
+        "5%",
+        "5%25",
+        "%zz",
+    ]
+    assert len({escaped(text) for text in texts}) == len(texts)
+    assert escaped("5%") == "5%"
 
 
 def test_local_time_is_what_clocks_show() -> None:

@@ -333,7 +333,7 @@ def test_what_a_format_cannot_hold_is_refused_by_row(format: Format) -> None:
         ),
         (
             struct({"a": struct({"x": INT32}, name="P"), "b": struct({"y": INT32}, name="P")}),
-            "Two different structs",
+            "Two different types",
         ),
     ],
 )

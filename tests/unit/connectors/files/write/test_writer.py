@@ -263,6 +263,37 @@ def test_folders_of_fields() -> None:
     task.writer.close()
 
 
+def test_folders_of_nested_fields() -> None:
+    field = {"partitioner.class": "FieldPartitioner", "partition.field.name": "m.c"}
+    task = Task(field)
+    values = [{"m": {"c": "de"}}, {"m": None}, {"m.c": "fr"}, {"m": {}}]
+    failed = task.write(batch(values))
+    assert {row: str(error) for row, error in failed.items()} == {
+        3: "The record has no field 'm.c', which partition.field.name names"
+    }
+    task.flush()
+    assert sorted(name.rpartition("/")[0] for name in task.files) == [
+        "m.c=de",
+        "m.c=fr",
+        "m.c=null",
+    ]
+    task.writer.close()
+
+
+def test_times_as_text_name_folders_and_bad_ones_name_their_field() -> None:
+    task = Task({**HOURLY, "timestamp.extractor": "RecordField", "timestamp.field": "m.ts"})
+    values = [{"m": {"ts": ts}} for ts in ("1700000000000", 1700000000000.0, "2023-11", "soon")]
+    failed = task.write(batch(values))
+    assert list(failed) == [3]
+    assert str(failed[3]).startswith("Field 'm.ts' (timestamp.field) contains 'soon'")
+    task.flush()
+    assert sorted(name.rpartition("/")[0] for name in task.files) == [
+        "year=2023/month=11/day=01/hour=00",
+        "year=2023/month=11/day=14/hour=22",
+    ]
+    task.writer.close()
+
+
 @pytest.mark.parametrize(
     ("where", "settings", "folders"),
     [
