@@ -135,6 +135,7 @@ class TestSpoolDirCsv(_Case):
         "value.schema": SCHEMA,
         "key.schema": KEY,
         "csv.first.row.as.header": "true",
+        "csv.skip.lines": "1",
     }
     bad_configs = (
         *_Case.bad_configs,
@@ -142,10 +143,13 @@ class TestSpoolDirCsv(_Case):
         ({"value.schema": ""}, "value.schema"),
         ({"value.schema": '{"type": "MAP"}'}, "value.schema"),
         ({"parser.timestamp.date.formats": "dd/MM/yyyy"}, "parser.timestamp.date.formats"),
+        ({"csv.escape.char": "-1"}, "csv.escape.char"),
+        ({"csv.null.field.indicator": "SOME"}, "csv.null.field.indicator"),
     )
 
     def file(self, numbers: range) -> bytes:
-        return b"id,name\n" + b"".join(b'%d,"row ""%d"""\n' % (n, n) for n in numbers)
+        rows = (b'%d,"row \\"%d\\""\n' % (number, number) for number in numbers)
+        return b"# a comment\nid,name\n" + b"".join(rows)
 
 
 class TestSpoolDirJson(_Case):

@@ -38,16 +38,18 @@ _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
 @lru_cache(maxsize=1024)
-def reader(schema: Schema, null: str) -> Read | None:
+def reader(schema: Schema, null: str, is_strict: bool = False) -> Read | None:
     """The function that converts a cell (a string, None, or a value that Arrow has converted) to a
-    value. It raises DataError. None: the cell is the value."""
+    value. It raises DataError. None: the cell is the value. `is_strict`: null is never an empty
+    string or bytes."""
     make = _reader(schema)
     default, optional, kind = schema.default, schema.optional, schema.type.name
     if make is None and optional and default is None:
         return None
     # An empty cell is an empty string or bytes if those cannot be null; other types are null.
     may_be_empty = schema.logical is None and schema.type in (Type.STRING, Type.BYTES)
-    empty = ("" if make is None else make("")) if may_be_empty and not null else None
+    stands_for_empty = may_be_empty and not null and not is_strict
+    empty = ("" if make is None else make("")) if stands_for_empty else None
 
     def read(cell: Any) -> Value:
         if cell is None or (cell == "" and not may_be_empty):

@@ -1,4 +1,5 @@
-"""Reads CSV (RFC 4180) with Arrow, or with a Python parser if Arrow refuses the data.
+"""Reads CSV with Arrow, or with a Python parser if Arrow refuses the data: by RFC 4180, or by the
+rules of opencsv.
 
 Arrow reads a block of records into columns. If a cell is not of its column's type, all cells are
 read as strings and converted one by one: only the rows of bad cells fail. Blocks with misplaced
@@ -49,6 +50,7 @@ from penstock.connectors.files.formats.lines_read import (
     Separated,
     separated,
 )
+from penstock.connectors.files.formats.opencsv import Nulls, Parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,18 @@ class Dialect:
     newlines: bool = True
     """Whether quoted cells may contain newlines. If not, each line is a record: an unclosed quote
     costs one record, and files can be read in ranges."""
+    nulls: Nulls = Nulls.EMPTY_SEPARATORS
+    keeps_cr: bool = False
+    """Whether a carriage return before a newline belongs to the cell."""
+    joins_lines: bool = False
+    """Whether line ends in cells become newlines, as in Java, which reads line by line."""
+    opencsv: Parser | None = None
+    """Parses records by the rules of opencsv instead of RFC 4180; it has the same settings."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether null is an error where the schema requires a string."""
+        return self.opencsv is not None
 
 
 RFC_4180: Final = Dialect()
@@ -70,7 +84,9 @@ class CsvReading(Reading):
 
     The header names the columns; without one `names`, the schema, or `column1` and so on. Columns
     that a schema lacks are left out. Without a schema, types are inferred from the first `infer`
-    rows; with 0 all are strings. An unquoted empty cell is null, and so is a cell equal to `null`.
+    rows; with 0 all are strings. The dialect determines which empty cells are null; `null` is
+    another text of unquoted cells that are. `skip` lines precede the header.
+    `plain_names`: names of the header are not stripped, and others are `column01` and so on.
     """
 
     def __init__(
@@ -85,6 +101,8 @@ class CsvReading(Reading):
         infer: int = 0,
         encoding: str = "utf-8",
         most: int = MOST,
+        skip: int = 0,
+        plain_names: bool = False,
     ) -> None:
         self.codec = codec
         self.dialect = dialect
@@ -94,6 +112,8 @@ class CsvReading(Reading):
         self.schema = schema
         self.infer = infer
         self.most = most
+        self.skip = skip
+        self.plain_names = plain_names
         plain = codecs.lookup(encoding).name in ("utf-8", "ascii", "utf-8-sig")
         self.encoding = None if plain else encoding
         self.places = codec == "none" and plain
@@ -120,6 +140,11 @@ class CsvReading(Reading):
             ends=(lambda data: scan(data, self.dialect)[0]) if is_multiline else None,
         )
 
+    def beginning(self, source: Input, stop: int | None, growing: bool) -> Separated | None:
+        """The records of a file from its header on; None if it is not complete yet."""
+        lines, _ = self.records(source, Position(), stop, growing)
+        return lines if lines.skip_lines(self.skip, keeps_cr=self.dialect.keeps_cr) else None
+
 
 class _HeaderDecoder(Decoder):
     """Reads the header first, once it is complete."""
@@ -143,7 +168,10 @@ def _open(
     reading: CsvReading, source: Input, start: Position, stop: int | None, growing: bool
 ) -> _CsvDecoder | None:
     """Reads the beginning of the file; None if it is not complete yet."""
-    lines, _ = reading.records(source, Position(), None, growing)
+    lines = reading.beginning(source, None, growing)
+    if lines is None:
+        return None
+    data_begin = lines.begin
     rows: list[list[str | None]] = []
     first: int | None = None
     header: list[str | None] | None = None
@@ -165,9 +193,9 @@ def _open(
             if reading.header:
                 first = block.begin + len(block.data)
                 continue
-            first = 0
+            first = data_begin
         try:
-            rows.append(_cells(record, reading, reading.null))
+            rows.append([cell or None for cell in _cells(record, reading, reading.null)])
         except DataError:
             continue  # the record fails later, when it is read
     if header is None or first is None or (growing and reading.infer and not rows):
@@ -181,7 +209,8 @@ def _open(
     complete = [row for row in rows[: reading.infer] if len(row) == len(names)]
     schema = reading.schema or _schema(names, complete)
     if start.byte is None or not reading.places or start == Position():
-        lines, _ = reading.records(source, Position(), stop, growing)
+        lines = reading.beginning(source, stop, growing)
+        assert lines is not None, "the header was read"
         return _CsvDecoder(reading, lines, start.record + reading.header, start, names, schema)
     begin = start
     if start.record == 0:
@@ -192,13 +221,16 @@ def _open(
 
 def _names(reading: CsvReading, header: list[str | None]) -> list[str]:
     if reading.header:
-        names = [(name or "").strip() or f"column{at + 1}" for at, name in enumerate(header)]
+        names = [
+            _header_name(reading, name or "") or f"column{at + 1}" for at, name in enumerate(header)
+        ]
     elif reading.names:
         names = list(reading.names)
     elif reading.schema is not None:
         names = list(reading.schema.field_names)
     else:
-        names = [f"column{at + 1}" for at in range(len(header))]
+        digits = 2 if reading.plain_names else 1
+        names = [f"column{at + 1:0{digits}}" for at in range(len(header))]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
         raise DataError(f"The file has two columns named '{duplicate}'")
@@ -208,6 +240,14 @@ def _names(reading: CsvReading, header: list[str | None]) -> list[str]:
             if is_required and field.name not in names:
                 raise DataError(f"The file has no column '{field.name}', which the schema needs")
     return names
+
+
+def _header_name(reading: CsvReading, name: str) -> str:
+    stripped = name.strip()
+    if not reading.plain_names:
+        return stripped
+    schema = reading.schema
+    return stripped if schema is not None and schema.field(name) is None else name
 
 
 def _schema(names: list[str], rows: list[list[str | None]]) -> Schema:
@@ -223,12 +263,17 @@ def _schema(names: list[str], rows: list[list[str | None]]) -> Schema:
 def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
     """The ends of complete records in a block that begins with a record; and whether all quotes and
     line ends are regular, so that Arrow reads the same records."""
+    parser = dialect.opencsv
+    if parser is not None and not _is_plain(data, parser):
+        return _parsed_ends(data, parser), False
     array = np.frombuffer(data, np.uint8)
     newlines = np.flatnonzero(array == ord("\n"))
-    regular = data.count(b"\r") == data.count(b"\r\n")
+    returns = data.count(b"\r")
+    regular = returns == (0 if dialect.keeps_cr else data.count(b"\r\n"))
     quote = dialect.quote
     if quote is None or quote.encode() not in data:
         return newlines + 1, regular
+    regular = regular and dialect.nulls is not Nulls.EMPTY_QUOTES
     quotes = np.flatnonzero(array == ord(quote))
     opening, closing = quotes[0::2], quotes[1::2]
     adjacent = quotes[1:] == quotes[:-1] + 1
@@ -245,7 +290,11 @@ def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
     if not dialect.newlines:
         return newlines + 1, bool(regular and opens.all() and closes.all() and not inside.any())
     if opens.all() and closes.all():
+        if returns and dialect.joins_lines and inside.any():
+            regular = False
         return newlines[~inside] + 1, regular
+    if parser is not None:
+        return _parsed_ends(data, parser), False
     pattern = _record(dialect)
     ends: list[int] = []
     at = 0
@@ -253,6 +302,21 @@ def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
         at = match.end()
         ends.append(at)
     return np.array(ends, np.int64), False
+
+
+def _is_plain(data: bytes, parser: Parser) -> bool:
+    """Whether data without misplaced quotes is read as by RFC 4180."""
+    if parser.strict_quotes or parser.ignores_quotes:
+        return False
+    if parser.escape is not None and parser.escape.encode() in data:
+        return False
+    returns = data.count(b"\r")
+    return not returns or (not parser.keeps_cr and returns == data.count(b"\r\n"))
+
+
+def _parsed_ends(data: bytes, parser: Parser) -> Any:
+    mark = len(BOM) if data.startswith(BOM) else 0
+    return np.array(parser.ends(data[mark:]), np.int64) + mark
 
 
 @lru_cache(maxsize=16)
@@ -266,11 +330,18 @@ def _record(dialect: Dialect) -> re.Pattern[bytes]:
 
 def _cells(record: bytes, reading: CsvReading, null: str) -> list[str | None]:
     """Parses the cells of a record, without Arrow. Raises DataError."""
+    dialect = reading.dialect
+    if dialect.opencsv is not None:
+        return dialect.opencsv.cells(record)
     try:
-        text = record.decode().removesuffix("\n").removesuffix("\r")
+        text = record.decode().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"it is not text in utf-8: {error}") from error
-    delimiter, quote = reading.dialect.delimiter, reading.dialect.quote
+    if not dialect.keeps_cr:
+        text = text.removesuffix("\r")
+        if dialect.joins_lines and "\r" in text:
+            text = text.replace("\r\n", "\n")
+    delimiter, quote, nulls = dialect.delimiter, dialect.quote, dialect.nulls
     cells: list[str | None] = []
     at = 0
     while True:
@@ -283,7 +354,7 @@ def _cells(record: bytes, reading: CsvReading, null: str) -> list[str | None]:
                 if not text.startswith(quote, end + 1):
                     break
                 end += 2
-            cells.append(text[at + 1 : end].replace(quote * 2, quote))
+            cells.append(nulls.of(text[at + 1 : end].replace(quote * 2, quote), True))
             at = end + 1
             if at < len(text) and not text.startswith(delimiter, at):
                 raise DataError("text follows a closing quote")
@@ -291,7 +362,7 @@ def _cells(record: bytes, reading: CsvReading, null: str) -> list[str | None]:
             end = text.find(delimiter, at)
             end = len(text) if end < 0 else end
             cell = text[at:end]
-            cells.append(None if cell == null else cell)
+            cells.append(None if null and cell == null else nulls.of(cell, False))
             at = end
         if at >= len(text):
             return cells
@@ -341,7 +412,7 @@ class _CsvDecoder(LineDecoder[bytes]):
         return ends
 
     def split(self, data: bytes, ends: Any) -> list[bytes]:
-        if data.count(NEWLINE) <= len(ends):
+        if self._regular and data.count(NEWLINE) <= len(ends):
             return super().split(data, ends)
         begins = [0, *ends.tolist()]
         return [data[begin:end].removesuffix(NEWLINE) for begin, end in pairwise(begins)]
@@ -394,8 +465,9 @@ class _CsvDecoder(LineDecoder[bytes]):
                     null_values=[self._reading.null],
                     true_values=["true", "True", "TRUE", "1"],
                     false_values=["false", "False", "FALSE", "0"],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
+                    strings_can_be_null=bool(self._reading.null)
+                    or dialect.nulls in (Nulls.EMPTY_SEPARATORS, Nulls.BOTH),
+                    quoted_strings_can_be_null=dialect.nulls is Nulls.BOTH,
                 ),
             )
         except (pa.ArrowException, UnicodeDecodeError):
@@ -407,7 +479,7 @@ class _CsvDecoder(LineDecoder[bytes]):
                 return None
             failed[number - 1] = self._wrong_count(cells)
         members = {name: table.column(name).combine_chunks() for name in types}
-        if not self._reading.null:
+        if not self._reading.null and not dialect.is_strict:
             for field in self._fields:
                 schema = field.schema
                 if schema.type is Type.STRING and not schema.optional and schema.default is None:
@@ -456,7 +528,7 @@ class _CsvDecoder(LineDecoder[bytes]):
             if cells is None:
                 converted.append([field.schema.default] * len(rows))
                 continue
-            read = reader(field.schema, self._reading.null)
+            read = reader(field.schema, self._reading.null, self._reading.dialect.is_strict)
             if read is None:
                 converted.append(cells)
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ MOST: Final = 1 << 26
 """The default for the largest size of a record in bytes."""
 
 _NEWLINE: Final = 10
+_LINE_END: Final = re.compile(rb"\n|\r\n|\r(?=[^\n])")
+_LINE_END_KEEPS_CR: Final = re.compile(rb"\n")
 _SPACE: Final = 32
 
 L = TypeVar("L")
@@ -74,6 +77,8 @@ class Separated:
         self._at = 0
         self.begin = begin
         """Where the next block begins."""
+        self.skipped = 0
+        """How many lines `skip_lines` has skipped."""
 
     def skip_partial(self) -> None:
         """Moves past the next separator, where the first record of a range begins."""
@@ -91,6 +96,27 @@ class Separated:
                 return
             self.begin += len(self._held) - len(tail)
             self._held = tail + more
+
+    def skip_lines(self, count: int, *, keeps_cr: bool = False) -> bool:
+        """Moves past lines at the beginning of the file; False if a growing file does not have
+        them yet. Without `keeps_cr`, a carriage return also ends a line."""
+        line_end = _LINE_END_KEEPS_CR if keeps_cr else _LINE_END
+        while self.skipped < count:
+            match = line_end.search(self._held, self._at)
+            if match is None:
+                more = self._stream.read(PIECE)
+                if more:
+                    self._held += more
+                    continue
+                if self._growing:
+                    return False
+                self.begin += len(self._held) - self._at
+                self._held, self._at = b"", 0
+                return True
+            self.begin += match.end() - self._at
+            self._at = match.end()
+            self.skipped += 1
+        return True
 
     def block(self, max_bytes: int) -> Block | None:
         """About `max_bytes` of records, at least one; None at the end, or if none is complete.
@@ -206,7 +232,8 @@ class LineDecoder(Decoder, Generic[L]):
         self._skip = skip
         self._record = start.record - skip
         self._in_bytes = in_bytes
-        self._line: int | None = 0 if lines.begin == 0 else None
+        known = lines.begin == 0 or lines.skipped
+        self._line: int | None = lines.skipped if known else None
         """The number of previous lines, if known."""
         self._broken: DataError | None = None
 

@@ -26,6 +26,7 @@ from penstock.api.settings import (
     one_of,
     valid_regex,
 )
+from penstock.connectors.files.formats.opencsv import Nulls
 from penstock.connectors.files.read.after import Policy
 from penstock.connectors.files.read.rows import Time
 from penstock.connectors.files.settings.connect_schema import schema_problem
@@ -361,20 +362,87 @@ BYTES_SEPARATOR: Final = Key(
     group=_GENERAL,
 )
 
+CSV_SKIP: Final = Key(
+    "csv.skip.lines",
+    INT,
+    default=0,
+    importance=LOW,
+    check=at_least(0),
+    doc="How many lines at the beginning of a file are skipped, before the header.",
+    group=_CSV,
+)
+CSV_ESCAPE: Final = Key(
+    "csv.escape.char",
+    INT,
+    default=92,
+    importance=LOW,
+    check=between(0, 127),
+    doc="The character that is left out, and before a quote or itself keeps that, as its code; 0 "
+    "for none. Not used with csv.rfc.4180.parser.enabled.",
+    group=_CSV,
+)
+CSV_STRICT_QUOTES: Final = Key(
+    "csv.strict.quotes",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether characters outside of quotes are left out. Not used with "
+    "csv.rfc.4180.parser.enabled.",
+    group=_CSV,
+)
+CSV_IGNORE_SPACE: Final = Key(
+    "csv.ignore.leading.whitespace",
+    BOOLEAN,
+    default=True,
+    importance=LOW,
+    doc="Whether white space before a quote is left out. Not used with "
+    "csv.rfc.4180.parser.enabled.",
+    group=_CSV,
+)
+CSV_IGNORE_QUOTES: Final = Key(
+    "csv.ignore.quotations",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether separators and line ends count even between quotes. Not used with "
+    "csv.rfc.4180.parser.enabled.",
+    group=_CSV,
+)
+CSV_KEEP_CR: Final = Key(
+    "csv.keep.carriage.return",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether lines end only with a newline, so that a carriage return before it belongs to the "
+    "last cell.",
+    group=_CSV,
+)
+CSV_NULLS: Final = Key(
+    "csv.null.field.indicator",
+    STRING,
+    default=Nulls.NEITHER.value,
+    importance=LOW,
+    check=one_of(*(nulls.value for nulls in Nulls)),
+    doc="Which empty cells are null: those without quotes (EMPTY_SEPARATORS), those with quotes "
+    "(EMPTY_QUOTES), BOTH, or NEITHER.",
+    group=_CSV,
+)
+CSV_RFC_4180: Final = Key(
+    "csv.rfc.4180.parser.enabled",
+    BOOLEAN,
+    default=False,
+    importance=LOW,
+    doc="Whether CSV is read by RFC 4180, without an escape character, instead of by the rules of "
+    "opencsv.",
+    group=_CSV,
+)
+
 IGNORED: Final = (
     "batch.size",
     "file.buffer.size.bytes",
     "task.partitioner",
-    "csv.skip.lines",
-    "csv.escape.char",
-    "csv.strict.quotes",
-    "csv.ignore.leading.whitespace",
-    "csv.ignore.quotations",
-    "csv.keep.carriage.return",
     "csv.verify.reader",
-    "csv.null.field.indicator",
     "csv.case.sensitive.field.names",
-    "csv.rfc.4180.parser.enabled",
 )
-"""Settings of spooldir that have no meaning here: CSV is read according to RFC 4180, and a poll is
-bounded by bytes."""
+"""Settings of spooldir without an effect on records: polls are bounded by bytes, and spooldir
+itself does not use the last one."""

@@ -15,6 +15,7 @@ from penstock.api.settings import (
     invalid,
 )
 from penstock.connectors.files.formats.csv_read import Dialect
+from penstock.connectors.files.formats.opencsv import Nulls, Parser
 from penstock.connectors.files.read.after import After, Policy
 from penstock.connectors.files.read.ledger import Key, Shape
 from penstock.connectors.files.read.names import Named
@@ -27,9 +28,17 @@ from penstock.connectors.files.settings.folder_keys import (
     CHARSET,
     CLEANUP,
     CSV_CHARSET,
+    CSV_ESCAPE,
     CSV_HEADER,
+    CSV_IGNORE_QUOTES,
+    CSV_IGNORE_SPACE,
+    CSV_KEEP_CR,
+    CSV_NULLS,
     CSV_QUOTE,
+    CSV_RFC_4180,
     CSV_SEPARATOR,
+    CSV_SKIP,
+    CSV_STRICT_QUOTES,
     DATE_FORMATS,
     DATE_ZONE,
     ERROR_PATH,
@@ -105,6 +114,16 @@ _SCHEMAS: Final = (
     DATE_ZONE,
 )
 _CSV_KEYS: Final = (CSV_SEPARATOR, CSV_QUOTE, CSV_HEADER, CSV_CHARSET, INFER_ROWS)
+_OPENCSV_KEYS: Final = (
+    CSV_SKIP,
+    CSV_ESCAPE,
+    CSV_STRICT_QUOTES,
+    CSV_IGNORE_SPACE,
+    CSV_IGNORE_QUOTES,
+    CSV_KEEP_CR,
+    CSV_NULLS,
+    CSV_RFC_4180,
+)
 _OURS: Final = (*SOURCE_KEYS, *FILE_KEYS)
 _FREE: Final = {
     INPUT_PATTERN.name: replace(INPUT_PATTERN, default="(?s).*"),
@@ -195,6 +214,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             *_SHARED,
             *_SCHEMAS,
             *_CSV_KEYS,
+            *_OPENCSV_KEYS,
             *_OURS,
             rules=(_folder_rule, _field_rule, _schema_rule),
         ),
@@ -302,16 +322,48 @@ def _options(kind: Kind, config: Config, format: str) -> ReadOptions:
         )
         return options if kind.as_text else replace(options, schema=_value_schema(config))
     if format == "Csv":
-        quote = config[CSV_QUOTE]
+        options = replace(options, csv_dialect=_dialect(kind, config))
+        if not kind.ours:
+            options = replace(options, csv_skip=config[CSV_SKIP], csv_plain_names=True)
         return replace(
             options,
             encoding=config[CSV_CHARSET],
             schema=_value_schema(config),
             csv_header=config[CSV_HEADER],
             csv_infer_rows=config[INFER_ROWS],
-            csv_dialect=Dialect(chr(config[CSV_SEPARATOR]), chr(quote) if quote else None),
         )
     return options
+
+
+def _dialect(kind: Kind, config: Config) -> Dialect:
+    """The rules of CSV: RFC 4180 for our own source, opencsv's for spooldir's unless it is set to
+    the former."""
+    separator, quote = chr(config[CSV_SEPARATOR]), _char(config[CSV_QUOTE])
+    if kind.ours:
+        return Dialect(separator, quote)
+    nulls = Nulls[config[CSV_NULLS]]
+    parser = Parser(
+        separator,
+        quote,
+        _char(config[CSV_ESCAPE]),
+        strict_quotes=config[CSV_STRICT_QUOTES],
+        ignores_white_space=config[CSV_IGNORE_SPACE],
+        ignores_quotes=config[CSV_IGNORE_QUOTES],
+        keeps_cr=config[CSV_KEEP_CR],
+        nulls=nulls,
+    )
+    return Dialect(
+        separator,
+        quote,
+        nulls=nulls,
+        keeps_cr=config[CSV_KEEP_CR],
+        joins_lines=True,
+        opencsv=None if config[CSV_RFC_4180] else parser,
+    )
+
+
+def _char(code: int) -> str | None:
+    return chr(code) if code else None
 
 
 def _value_schema(config: Config) -> Schema | None:

@@ -84,6 +84,8 @@ class ReadOptions:
     csv_names: tuple[str, ...] = ()
     csv_null: str = ""
     csv_infer_rows: int = 0
+    csv_skip: int = 0
+    csv_plain_names: bool = False
     separator: bytes | None = b"\n"
     """For raw bytes; None: a file is one record, or slices of `slice_bytes`."""
     slice_bytes: int | None = None
@@ -110,6 +112,8 @@ READINGS: Final[Mapping[str, Callable[[ReadOptions], Reading]]] = {
         infer=options.csv_infer_rows,
         encoding=options.encoding,
         most=options.record_max_bytes,
+        skip=options.csv_skip,
+        plain_names=options.csv_plain_names,
     ),
     "String": lambda options: TextReading(
         options.compression, encoding=options.encoding, most=options.record_max_bytes
