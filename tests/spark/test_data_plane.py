@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from pyspark import cloudpickle
 
 from penstock.api import (
@@ -260,6 +261,32 @@ def test_failed_records_of_a_source_go_to_a_dead_letter_topic_too(
     assert reported["__connect.errors.topic"] == topic.encode()
     wait_until(lambda: flow.stored, 10, "the offset to be stored")
     assert flow.stored[-1] == [SourceOffset({"words": "all"}, {"count": 9})]
+
+
+@pytest.mark.parametrize("value", [b"poison", b"fail"])
+def test_a_sink_does_not_commit_a_record_whose_dead_letter_is_refused(
+    flow: Any,
+    topics: Topics,
+    broker: Broker,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    value: bytes,
+) -> None:
+    topic, name = topics.create(unique("lines")), unique("snk")
+    dead = topics.create(unique("dead"), max_message_bytes="100")  # too few for a letter
+    topics.append(topic, [b"good", value])
+    plan = flow.sink(
+        name,
+        topic,
+        connector=Journal,
+        config=Journal.plugin.config.parse({"folder": str(tmp_path)}),
+        transforms=(TransformPlan("fail", FailOnly, NOTHING),),
+        tolerance=Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead)),
+    )
+    flow.start(plan)
+    assert f"dead letter queue '{dead}' (errors.deadletterqueue.topic.name)" in flow.await_failure()
+    assert topics.committed(f"connect-{name}", topic) == {}
+    assert flow.counts.lost == 1
 
 
 def test_a_record_kafka_refuses_costs_only_itself_when_tolerated(

@@ -37,9 +37,10 @@ class SinkWriter(ABC):
     """Writes one task's records to the target; stays open for as long as the task runs.
 
     One thread calls all methods, and they may block without delaying other tasks. Raise an error
-    with `retriable` to be called again after a backoff; any other error fails the task. A writer
-    that uses values as Arrow arrays, a field at a time, sets `takes_fields`; the values of a batch
-    can be `Fields` then.
+    with `retriable` to be called again after a backoff; any other error fails the task. Then only
+    `close` is called, and only what an earlier `flush` and `pre_commit` covered is committed. A
+    writer that uses values as Arrow arrays, a field at a time, sets `takes_fields`; the values of a
+    batch can be `Fields` then.
     """
 
     takes_fields: ClassVar[bool] = False
@@ -57,16 +58,21 @@ class SinkWriter(ABC):
 
         A record that the target rejects gets an entry in `failed`, by its row; the others are
         written. A record that is rejected later is reported to the context, by `records.ref(row)`.
-        After a retriable error it is called with the same records again. Do not modify the records.
+        After a retriable error it is called with the same records again, unless the task stops or
+        their partition is revoked meanwhile. Do not modify the records.
         """
 
     def flush(self) -> None:  # noqa: B027 - most writers do not buffer
         """Returns when the target has stored everything that was written. Called before offsets are
         committed and before partitions are revoked, unless they are lost. After a retriable error
-        it is called again, without a new `write`."""
+        it is called again, without a new `write`.
+
+        A flush after a fatal error never succeeds: while the target lacks a record that `write` has
+        accepted, it raises again, even if nothing is pending any more."""
 
     def idle(self) -> None:  # noqa: B027
-        """Called about every `idle_ms`, whether there are records or not, for periodic work."""
+        """Called about every `idle_ms`, whether there are records or not, for periodic work; the
+        next time also after a retriable error."""
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """The offsets to commit; `reached` has the offset after the last written record of each
@@ -81,7 +87,8 @@ class SinkWriter(ABC):
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:  # noqa: B027
         """The partitions revoked from the task. Finish open work of them; `pre_commit` is called
-        next. `lost`: another task owns them already, nothing is committed: drop open work."""
+        next. `lost`: another task owns them already or their records could not be flushed, nothing
+        is committed: drop open work, as the next owner writes the records again."""
 
     def close(self) -> None:  # noqa: B027 - not every target holds resources
         """Releases resources. Called once, when the task stops or has failed."""

@@ -140,6 +140,11 @@ class SinkCase(Case):
         cannot be simulated."""
         return None
 
+    def refusing_target(self) -> AbstractContextManager[object] | None:
+        """A context in which writing fails with an error that no retry helps, and that is not a
+        record's: as when the permission to write was withdrawn. None if it cannot be simulated."""
+        return None
+
 
 OTHER_RECORDS: Final = "the target has other records than were written; see `expected`"
 

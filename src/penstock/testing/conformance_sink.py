@@ -314,6 +314,52 @@ class SinkConformance(ConnectorChecks, SinkCase):
             task.close()
         self._check_target(self.expected(records))
 
+    @pytest.mark.parametrize("flushes", ["once", "again"])
+    def test_a_flush_after_a_fatal_error_never_succeeds(self, flushes: str) -> None:
+        # Or offsets of records would be committed that the target does not have.
+        refusing = self.refusing_target()
+        if refusing is None:
+            pytest.skip("`refusing_target` is not defined")
+        task = self._open()
+        accepted: list[Any] = []
+
+        def deliver(numbers: range) -> None:
+            batch = self._make_records(numbers)
+            rejected = task.deliver(batch)
+            kept = [row for row in range(len(batch)) if row not in rejected]
+            accepted.extend(self.expected(batch.only(kept)))
+
+        def write() -> None:
+            deliver(range(5, 10))
+            task.writer.flush()
+
+        def stored() -> bool:
+            expected = Counter(map(repr, accepted))
+            return Counter(map(repr, self.contents())) >= expected
+
+        try:
+            deliver(range(5))
+            with refusing:
+                failure = _failure_of(write)
+                assert failure is not None, (
+                    "a write succeeds while the target refuses; return None from "
+                    "`refusing_target` if the test cannot make it refuse"
+                )
+                assert not getattr(failure, "retriable", False), (
+                    f"{failure!r} is `retriable`; `refusing_target` is about errors that are not"
+                )
+                if flushes == "again":
+                    again = _failure_of(task.writer.flush)
+                    assert again is not None or stored(), (
+                        "`flush` returned after a fatal error, although the target lacks records"
+                    )
+            again = _failure_of(task.writer.flush)
+            assert again is not None or stored(), (
+                "`flush` returned after a fatal error, although the target lacks records"
+            )
+        finally:
+            task.close()
+
     def test_closing_releases_files_and_threads(self) -> None:
         self._open().close()  # fills caches
 

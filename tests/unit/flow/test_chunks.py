@@ -33,6 +33,7 @@ def frame(
     headers: Sequence[Cell] = (),
     first: int = 0,
     epoch: int = 3,
+    partition: int = 2,
 ) -> pa.Buffer:
     """A chunk's frame, laid out by hand."""
     count = len(keys)
@@ -45,7 +46,7 @@ def frame(
         *strings(values),
         *(strings(headers) if headers else [b""] * 3),
     ]
-    out = struct.pack("<6i", chunks.CHUNK, 7, epoch, 2, 1, count)
+    out = struct.pack("<6i", chunks.CHUNK, 7, epoch, partition, 1, count)
     out += struct.pack("<13i", *map(len, sections))
     for section in sections:
         out += b"\0" * (-len(out) % 8) + section

@@ -102,8 +102,10 @@ class Run:
         tolerance: Tolerance | None = None,
         extra: Extra | None = None,
         interceptors: tuple[InterceptorPlan, ...] = (),
+        target: Callable[[SinkContext, Batching], Any] = Target,
+        host: HostStub | None = None,
     ) -> None:
-        made: list[Target] = []
+        made: list[Any] = []
 
         class Connector(SinkConnector):
             plugin = Plugin("test.Target", "1", ConfigDef(), extra=extra)
@@ -112,14 +114,14 @@ class Run:
                 return [{}]
 
             def open(self, config: Config, context: SinkContext) -> SinkWriter:
-                made.append(Target(context, batching))
+                made.append(target(context, batching))
                 return made[0]
 
         text = ConverterPlan(StringConverter, StringConverter.plugin.config.parse({}))
         header = SimpleHeaderConverter.plugin.config.parse({})
         conversion = Conversion(text, text, ConverterPlan(SimpleHeaderConverter, header))
         config = ConfigDef().parse({})
-        self.host = HostStub()
+        self.host = host or HostStub()
         self.task = SinkTask(
             self.host,  # type: ignore[arg-type]
             1,
@@ -279,7 +281,7 @@ def test_a_record_reported_after_its_commit_does_not_take_the_commit_back(
     run.frame(b"a", b"b")
     [commit] = wait_until(lambda: run.host.commands("commit"), 10, "a commit")
     run.event("committed", id=commit["id"])
-    wait_until(lambda: run.task._committed == {AT: 2}, 10, "the task to know of it")
+    wait_until(lambda: run.task._progress[AT].committed == 2, 10, "the task to know of it")
     run.frame(b"c", first=2)
     wait_until(lambda: len(run.target.refs) == 3, 10, "a write")
     with pytest.raises(ToleranceExceeded):

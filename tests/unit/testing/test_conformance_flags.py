@@ -24,6 +24,7 @@ from penstock.api import (
     SourceContext,
     SourceOffset,
     SourceReader,
+    Unavailable,
 )
 from penstock.api.settings import INT, Config, ConfigDef, Key
 from penstock.testing.conformance import (
@@ -230,6 +231,84 @@ def test_target_away() -> None:
     case = sink(unreachable_target=lambda self: nullcontext())
     with pytest.raises(AssertionError, match="return None from `unreachable_target`"):
         case.test_an_unreachable_target_gets_the_batch_once_it_is_reachable()
+
+
+class Refusing:
+    """A target that refuses within a context."""
+
+    now = False
+
+    def __enter__(self) -> None:
+        Refusing.now = True
+
+    def __exit__(self, *error: object) -> None:
+        Refusing.now = False
+
+
+class ForgettingWriter(SinkWriter):
+    """Buffers values until `flush`, which forgets those that the target does not accept."""
+
+    remembers: ClassVar[bool] = False
+    error: ClassVar[type[Exception]] = DataError
+
+    def __init__(self) -> None:
+        self.buffer: list[Any] = []
+        self.failure: Exception | None = None
+
+    def write(self, records: Records, failed: Failed) -> None:
+        self.buffer += records.values.values
+
+    def flush(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        buffer, self.buffer = self.buffer, []
+        if buffer and Refusing.now:
+            failure = self.error("not allowed")
+            self.failure = failure if self.remembers else None
+            raise failure
+        TARGET.extend(buffer)
+
+
+class RememberingWriter(ForgettingWriter):
+    remembers = True
+
+
+class WaitingWriter(RememberingWriter):
+    error = Unavailable
+
+
+class OneByOneWriter(ForgettingWriter):
+    """Writes at once."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        super().write(records, failed)
+        self.flush()
+
+
+@pytest.mark.parametrize(
+    ("writer", "hint"),
+    [
+        (ForgettingWriter, "`flush` returned after a fatal error"),
+        (WaitingWriter, "is `retriable`"),
+        (RememberingWriter, None),
+        (OneByOneWriter, None),
+    ],
+)
+@pytest.mark.parametrize("flushes", ["once", "again"])
+def test_target_refuses(writer: type[ForgettingWriter], hint: str | None, flushes: str) -> None:
+    class Forgetful(Shelf):
+        def open(self, config: Config, context: SinkContext) -> SinkWriter:
+            return writer()
+
+    case = sink(connector=Forgetful, refusing_target=lambda self: Refusing())
+    with pytest.raises(AssertionError, match=hint) if hint else nullcontext():
+        case.test_a_flush_after_a_fatal_error_never_succeeds(flushes)
+
+
+def test_target_does_not_refuse() -> None:
+    case = sink(refusing_target=lambda self: nullcontext())
+    with pytest.raises(AssertionError, match="return None from `refusing_target`"):
+        case.test_a_flush_after_a_fatal_error_never_succeeds("once")
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ class Failures:
         self._tolerance = tolerance
         self._producer: Producer | None = None  # created with the first dead letter
         self._lost_letters = 0
+        self.loss: TaskFailed | None = None
+        """Why a dead letter is lost, from then on."""
 
     def report(self, failures: Sequence[Failure], original: Original) -> None:
         """Logs failures and sends dead letters as configured. Then raises ToleranceExceeded if
@@ -105,8 +107,8 @@ class Failures:
             ) from first.cause
 
     def flush(self) -> int:
-        """Waits until the dead letters are in Kafka; those it refuses are logged. Returns their
-        number since the last call."""
+        """Waits until the dead letters are in Kafka; those it refuses are logged, and `loss` is
+        set. Returns their number since the last call."""
         if self._producer is not None:
             self._producer.flush()
         lost, self._lost_letters = self._lost_letters, 0
@@ -150,6 +152,11 @@ class Failures:
 
     def _lost(self, topic: str, error: object) -> None:
         self._lost_letters += 1
+        self.loss = self.loss or TaskFailed(
+            f"Could not produce a message to the dead letter queue '{topic}' "
+            "(errors.deadletterqueue.topic.name), so its record would be lost: "
+            f"{error}. Let the queue take it, or remove the setting"
+        )
         log.error("Could not produce message to dead letter queue. topic=%s: %s", topic, error)
 
 

@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,7 +31,8 @@ from penstock.flow.stage.failures import ConsumerFailed, Failures, ToleranceExce
 from penstock.flow.stage.hosted import Hosted, HostPort
 from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.stage.pipeline import Backoff, Failure, Pipeline, Stage, retriable, sink_steps
-from penstock.flow.stage.seeking import SEEKING, Seeks
+from penstock.flow.stage.progress import Progress, due, reached
+from penstock.flow.stage.seeking import Seeks
 from penstock.flow.stage.sink_context import StageSinkContext
 from penstock.flow.stage.tap import Tap
 from penstock.kafka.group_members import remove_member
@@ -61,11 +62,8 @@ class SinkTask(Hosted):
         self._class_name = plugin.task_class or plugin.class_name
         self._frames: deque[pa.Buffer] = deque()
         self._events: deque[dict[str, Any]] = deque()
-        self._epochs: dict[TopicPartition, int] = {}
-        self._positions: dict[TopicPartition, int] = {}  # read next, as reported to the worker
-        self._reached: dict[TopicPartition, int] = {}  # written, and not known to be committed
-        self._committed: dict[TopicPartition, int] = {}
-        self._barrier: dict[TopicPartition, int] = {}  # offsets past it are not committed
+        self._progress: dict[TopicPartition, Progress] = {}
+        self._is_certain = True  # whether a flush that succeeds proves that records are stored
         self._seeks = Seeks()
         self._moves = 0  # how often partitions were assigned, revoked or sought
         self._commits: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
@@ -101,7 +99,7 @@ class SinkTask(Hosted):
     def positions(self) -> Mapping[TopicPartition, int]:
         """The position of each partition that it owns."""
         with self.turn:
-            return dict(self._positions)
+            return {at: progress.position for at, progress in self._progress.items()}
 
     @property
     def tolerates_errors(self) -> bool:
@@ -122,7 +120,9 @@ class SinkTask(Hosted):
         except ToleranceExceeded as exceeded:
             at = record.source.chunk(record.row).partition
             with self.turn:
-                self._barrier[at] = min(record.offset, self._barrier.get(at, record.offset))
+                if (progress := self._progress.get(at)) is not None:
+                    self._progress[at] = progress.bar(record.offset)
+                self._is_certain = False  # the writer may not have reported others
                 self._errant = self._errant or exceeded
                 self.turn.notify_all()
             raise
@@ -178,13 +178,38 @@ class SinkTask(Hosted):
             self._write_next()
             if now >= self._idle_at:
                 with self.busy():
-                    self._writer.idle()
+                    self._idle()
                 self._schedule_idle()
 
     def _schedule_idle(self) -> None:
         """Sets when the writer's `idle` is due."""
         every_ms = self._writer.idle_ms
         self._idle_at = time.monotonic() + every_ms / 1000 if every_ms else float("inf")
+
+    def _idle(self) -> None:
+        try:
+            with self._calling_writer():
+                self._writer.idle()
+        except Exception as error:
+            self._note_retry("periodic work failed", error)
+
+    @contextmanager
+    def _calling_writer(self) -> Iterator[None]:
+        """Calls the writer. After an error that a retry does not help, the writer is in an unknown
+        state, in which a flush may succeed although records are lost."""
+        try:
+            yield
+        except BaseException as error:
+            if not (isinstance(error, Exception) and retriable(error)):
+                self._is_certain = False
+            raise
+
+    def _note_retry(self, problem: str, error: Exception) -> None:
+        """Logs an error after which the writer is called again; raises any other."""
+        if not retriable(error):
+            raise error
+        log.warning("%s, retrying: %s", problem, error)
+        self.count(Counts(retries=1))
 
     def _await_something(self) -> None:
         with self.turn:
@@ -221,9 +246,7 @@ class SinkTask(Hosted):
         with self.turn:
             ticket, rows = self._seeks.start()
             for at in rows:
-                self._epochs[at] = SEEKING
-                self._reached.pop(at, None)
-                self._committed.pop(at, None)
+                self._progress[at] = self._progress[at].seek()
             for _, offsets in self._commits.values():
                 for at in rows:
                     offsets.pop(at, None)
@@ -236,16 +259,14 @@ class SinkTask(Hosted):
         match event["event"]:
             case "assigned":
                 starts: dict[TopicPartition, int] = {}
-                for topic, partition, epoch, position in event["partitions"]:
-                    at = TopicPartition(topic, partition)
-                    starts[at] = position
-                    self._epochs[at] = epoch
                 self._moves += 1
                 with self.turn:
-                    self._positions |= starts
-                    for at in starts:
-                        self._seeks.assigned(at, self._epochs[at])
-                with self.busy():
+                    for topic, partition, epoch, position in event["partitions"]:
+                        at = TopicPartition(topic, partition)
+                        starts[at] = position
+                        self._progress[at] = Progress(epoch, position)
+                        self._seeks.assigned(at, epoch)
+                with self.busy(), self._calling_writer():
                     self._writer.assigned(starts)
             case "revoked":
                 partitions = frozenset(TopicPartition(*row) for row in event["partitions"])
@@ -254,15 +275,14 @@ class SinkTask(Hosted):
             case "lost":
                 partitions = frozenset(TopicPartition(*row) for row in event["partitions"])
                 self._forget(partitions)
-                with self.busy():
+                with self.busy(), self._calling_writer():
                     self._writer.revoked(partitions, lost=True)
             case "sought":
                 with self.turn:
                     for topic, partition, epoch, position in event["partitions"]:
                         at = TopicPartition(topic, partition)
                         if self._seeks.arrived(at, event["id"]):
-                            self._epochs[at] = epoch
-                            self._positions[at] = self._reached[at] = position
+                            self._progress[at] = self._progress[at].arrive(epoch, position)
             case "committed":
                 self._on_committed(event["id"], event.get("error"))
             case "closed":
@@ -274,22 +294,17 @@ class SinkTask(Hosted):
         """Finishes revoked partitions; returns the ticket and offsets of their commit."""
         self._drop(partitions)
         with self.busy():
-            flushed = self._flushed()
-            self._writer.revoked(partitions, lost=False)
-            positions = {at: reached for at, reached in self._reached.items() if at in partitions}
-            allowed = self._allowed(positions) if flushed else {}
-        self._failures_flushed()
+            if not self._settled(partitions, revoked=True):
+                with self._calling_writer():  # their next owner writes the records again
+                    self._writer.revoked(partitions, lost=True)
+        offsets = self._due(partitions)
         self._forget(partitions)
-        return self._ticket(allowed), allowed
+        return self._ticket(offsets), offsets
 
     def _forget(self, partitions: frozenset[TopicPartition]) -> None:
         with self.turn:
             for at in partitions:
-                self._epochs.pop(at, None)
-                self._positions.pop(at, None)
-                self._reached.pop(at, None)
-                self._committed.pop(at, None)
-                self._barrier.pop(at, None)
+                self._progress.pop(at, None)
             self._seeks.forget(partitions)
         self._moves += 1
         self._drop(partitions)
@@ -374,17 +389,19 @@ class SinkTask(Hosted):
                 batch = replace(batch, source=originals)
                 self._put(batch if moves == self._moves else self._still_ours(batch), originals)
                 if rows.stop < len(records):
+                    ends: dict[TopicPartition, tuple[int, int]] = {}
                     for row in rows:
                         source = originals.chunk(records.origins[row])
-                        self._reach(source.partition, source.epoch, records.offsets[row] + 1)
+                        ends[source.partition] = source.epoch, records.offsets[row] + 1
+                    for partition, end in ends.items():
+                        self._reach(partition, *end)
         for part in parts:
             self._reach(part.chunk.partition, part.chunk.epoch, part.chunk.end)
 
     def _reach(self, partition: TopicPartition, epoch: int, position: int) -> None:
         with self.turn:
-            if self._epochs.get(partition) == epoch:
-                self._reached[partition] = position
-                self._positions[partition] = position
+            if (progress := self._progress.get(partition)) is not None:
+                self._progress[partition] = progress.reach(epoch, position)
 
     def _put(self, records: Records, originals: Originals) -> None:
         """Passes records to the writer, and retries while its errors are retriable; drops records
@@ -396,15 +413,15 @@ class SinkTask(Hosted):
         while len(records):
             failed = {}
             try:
-                with self.interceptors.stage("put", len(records), failed):
+                with (
+                    self.interceptors.stage("put", len(records), failed),
+                    self._calling_writer(),
+                ):
                     self._writer.write(records, failed)
                 self._obey_seeks()
                 break
             except Exception as error:
-                if not retriable(error):
-                    raise
-                log.warning("write failed, retrying: %s", error)
-                self.count(Counts(retries=1))
+                self._note_retry("write failed", error)
                 self._obey_seeks()
                 if moves == self._moves:
                     backoff.again()
@@ -434,7 +451,8 @@ class SinkTask(Hosted):
         return records if len(rows) == len(records) else records.only(rows)
 
     def _is_ours(self, chunk: Chunk) -> bool:
-        return self._epochs.get(chunk.partition) == chunk.epoch
+        progress = self._progress.get(chunk.partition)
+        return progress is not None and progress.epoch == chunk.epoch
 
     def _wait_for_event(self, seconds: float) -> None:
         """Waits, at most until the consumer has an event; raises Interrupted when stopping."""
@@ -443,54 +461,57 @@ class SinkTask(Hosted):
         self.wait_to_try_again(0)
 
     def _failures_flushed(self) -> None:
+        """Waits until the dead letters are in Kafka. Raises TaskFailed if Kafka has refused one:
+        its record is nowhere, and must not be committed."""
         with self._reporting:
-            lost = self._failures.flush()
+            lost, loss = self._failures.flush(), self._failures.loss
         if lost:
             self.count(Counts(lost=lost))
+        if loss is not None:
+            self._is_certain = False
+            raise loss
 
     def _commit(self) -> bool:
         """Commits what is written, unless a commit is in progress; False if it should be retried
         soon. If the partition moves meanwhile, its new owner reads the records again."""
-        if not self._reached or self._commits:
-            return not self._commits
-        with self.busy():
-            if not self._flushed():
-                return False
-            allowed = self._allowed(self._reached)
-        self._failures_flushed()
-        if allowed:
-            ticket = self._ticket(allowed)
-            self._consumer.commit(ticket, allowed)
-        return True
-
-    def _flushed(self) -> bool:
-        """Flushes the writer; False if that failed and nothing may be committed for now."""
-        try:
-            self._writer.flush()
-            self._obey_seeks()
-        except Exception as error:
-            if not retriable(error):
-                raise
-            log.warning("flush failed, offsets are not committed; retrying: %s", error)
-            self.count(Counts(retries=1))
+        if self._commits:
             return False
+        if all(progress.reached is None for progress in self._progress.values()):
+            return True
+        with self.busy():
+            if not self._settled(self._progress):
+                return False
+        offsets = self._due(self._progress)
+        if offsets:
+            self._consumer.commit(self._ticket(offsets), offsets)
         return True
 
-    def _allowed(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The offsets that may be committed, given the writer and reported records. Never below the
-        committed ones: a record reported after its commit does not undo the commit."""
-        if not reached:
-            return {}
-        offered = self._writer.pre_commit(dict(reached))
+    def _settled(self, partitions: Iterable[TopicPartition], *, revoked: bool = False) -> bool:
+        """Flushes the writer, lets it finish partitions if they are revoked, and grants the offsets
+        that it allows. False if it has to be tried again; then nothing is granted."""
+        try:
+            with self._calling_writer():
+                self._writer.flush()
+                self._obey_seeks()
+                if revoked:
+                    self._writer.revoked(frozenset(partitions), lost=False)
+                written = reached(self._progress, partitions)
+                offered = self._writer.pre_commit(dict(written)) if written else {}
+        except Exception as error:
+            self._note_retry("flush failed, offsets are not committed", error)
+            return False
+        self._failures_flushed()
         with self.turn:
-            allowed = {
-                at: min(offset, reached[at], self._barrier.get(at, offset))
-                for at, offset in offered.items()
-                if at in reached
-            }
-            return {
-                at: up_to for at, up_to in allowed.items() if up_to > self._committed.get(at, -1)
-            }
+            if not self._is_certain:
+                return False
+            for at in offered.keys() & written.keys():
+                self._progress[at] = self._progress[at].grant(offered[at])
+        return True
+
+    def _due(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The offsets to commit."""
+        with self.turn:
+            return due(self._progress, partitions)
 
     def _ticket(self, offsets: Mapping[TopicPartition, int]) -> int:
         self._tickets += 1
@@ -511,11 +532,9 @@ class SinkTask(Hosted):
             self.interceptors.on_commit(offsets)
             with self.turn:
                 for at, offset in offsets.items():
-                    if at in self._epochs:
-                        self._committed[at] = offset
-                    if self._reached.get(at) == offset:
-                        del self._reached[at]
-        self.say(OffsetsCommitted(self.id, error is None, ms, len(self._epochs)))
+                    if (progress := self._progress.get(at)) is not None:
+                        self._progress[at] = progress.commit(offset)
+        self.say(OffsetsCommitted(self.id, error is None, ms, len(self._progress)))
 
     def finish(self, *, failed: bool) -> None:
         """Commits what is written, leaves the group and closes the writer."""
@@ -540,30 +559,28 @@ class SinkTask(Hosted):
             raise error
 
     def _commit_at_last(self) -> None:
-        """Lets the writer finish its partitions, and commits. Kafka refuses a commit during a
+        """Lets the writer finish its partitions, and commits. After an error of the writer, or a
+        lost report, only what it had stored before counts. Kafka refuses a commit during a
         rebalance, so it retries."""
-        owned = frozenset(self._epochs)
         until = time.monotonic() + min(_LAST_COMMIT_S, self.time_left())
+        owned = frozenset(self._progress)
         with self.busy():
-            while not self._flushed():
+            while self._is_certain and not self._settled(owned, revoked=bool(owned)):
                 if time.monotonic() >= until:
-                    return  # what was not flushed is read again
+                    break  # what was not flushed is read again
                 with self.turn:
                     self.turn.wait(_REJOIN_S)
-            if owned:
-                self._writer.revoked(owned, lost=False)
-            allowed = self._allowed(self._reached)
-        self._failures_flushed()
         self._await_commits(until)  # one may be in progress
-        while allowed and time.monotonic() < until:
-            ticket = self._ticket(allowed)
+        while (offsets := self._due(owned)) and time.monotonic() < until:
+            ticket = self._ticket(offsets)
             left_ms = int(max(1.0, (until - time.monotonic()) * 1000))
-            self._consumer.commit(ticket, allowed, left_ms)
+            self._consumer.commit(ticket, offsets, left_ms)
             self._await_commits(until)
             if self._refusal is None or not any(word in self._refusal for word in _REJOINING):
-                return
+                break
             with self.turn:
                 self.turn.wait(_REJOIN_S)
+        self._failures_flushed()
 
     def _await_commits(self, until: float) -> None:
         while self._commits and not self._closed.is_set():
