@@ -18,7 +18,7 @@ from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.kafka import admin, clients
 from penstock.kafka.fencing import FencedWriter
-from penstock.kafka.log import START_S, CompactedLog, Entry
+from penstock.kafka.log import START_S, CompactedLog, Dropped, Entry
 from penstock.offsets.store import (
     COMMITTED,
     OPEN_TRANSACTION_S,
@@ -121,7 +121,8 @@ class InternalTopics:
 
     def append_status(self, record: StatusRecord) -> None:
         assert self._status_log is not None
-        self._status_log.append(*encode_status(record))
+        sent = self._status_log.append(*encode_status(record))
+        sent.add_done_callback(_log_lost_status)
 
     def append_config(self, command: e.AppendConfig) -> None:
         """Appends records; an event follows when Kafka has acknowledged all of them."""
@@ -212,3 +213,9 @@ def _settings(config: Config) -> dict[str, admin.InternalTopic]:
             settings=settings(keys.CONFIG_STORAGE_PREFIX),
         ),
     }
+
+
+def _log_lost_status(sent: Future[tuple[int, int]]) -> None:
+    error = sent.exception()
+    if error is not None and not isinstance(error, Dropped):
+        log.error("Failed to write status update: %s", error)
