@@ -18,7 +18,9 @@ ROW = struct({"id": INT64, "name": STRING.as_optional()}, name="row")
 class Task:
     """A writer, and what it reports."""
 
-    def __init__(self, url: str, connector: Any = None, **given: str) -> None:
+    def __init__(
+        self, url: str, connector: Any = None, *, tolerates_errors: bool = True, **given: str
+    ) -> None:
         settings = {key.replace("_", "."): value for key, value in given.items()}
         self.connector = connector or ConfluentHttpSink()
         base = {"http.api.url": url, "retry.backoff.ms": "10"}
@@ -26,7 +28,7 @@ class Task:
             base = {}
         self.config = self.connector.plugin.config.parse({**base, **settings})
         self.connector.plan_tasks(self.config, 1)
-        self.context = SinkContextStub(tolerates_errors=True)
+        self.context = SinkContextStub(tolerates_errors=tolerates_errors)
         self.writer: SinkWriter = self.connector.open(self.config, self.context)
 
     def write(self, records: Records) -> dict[int, str]:
@@ -45,7 +47,7 @@ def tasks() -> Iterator[Make]:
     """Opens tasks, and closes them at the end."""
     made: list[Task] = []
 
-    def make(url: str, connector: Any = None, **given: str) -> Task:
+    def make(url: str, connector: Any = None, **given: Any) -> Task:
         made.append(Task(url, connector, **given))
         return made[-1]
 

@@ -108,7 +108,9 @@ def source(
     return MqttSource().open(config, context), context
 
 
-def sink(broker: Mosquitto | str, **settings: str) -> tuple[SinkWriter, SinkContextStub]:
+def sink(
+    broker: Mosquitto | str, *, tolerates_errors: bool = True, **settings: str
+) -> tuple[SinkWriter, SinkContextStub]:
     uri = broker if isinstance(broker, str) else broker.uri
     props = {
         "name": "s",
@@ -116,7 +118,8 @@ def sink(broker: Mosquitto | str, **settings: str) -> tuple[SinkWriter, SinkCont
         "mqtt.server.uri": uri,
         **{name.replace("__", "."): value for name, value in settings.items()},
     }
-    context = SinkContextStub(TaskId(f"sink{next(NUMBERS)}", 0))
+    task = TaskId(f"sink{next(NUMBERS)}", 0)
+    context = SinkContextStub(task, tolerates_errors=tolerates_errors)
     return MqttSink().open(MqttSink.plugin.config.parse(props), context), context
 
 

@@ -184,6 +184,22 @@ def test_a_record_that_a_template_does_not_fit_costs_only_itself(
     assert len(server.taken(name)) == 2
 
 
+@pytest.mark.parametrize("tolerates", [True, False])
+@pytest.mark.parametrize(
+    ("settings", "bad"),
+    [({}, "bad"), ({"request.body.format": "json", "headers": "X: ${id}"}, {"no": "id"})],
+    ids=["server", "template"],
+)
+def test_no_record_after_a_refused_one_is_sent_unless_errors_are_tolerated(
+    server: WebServer, task: Make, name: str, tolerates: bool, settings: dict[str, str], bad: Any
+) -> None:
+    url = f"{server.url}/refuse/bad/{name}"
+    sink = task(url, tolerates_errors=tolerates, max_retries="0", **settings)
+    good: list[Any] = [{"id": number} for number in range(4)] if settings else list("abcd")
+    assert set(sink.write(records_of([*good[:2], bad, *good[2:]]))) == {2}
+    assert len(server.bodies(name)) == (4 if tolerates else 2)
+
+
 @pytest.mark.parametrize(
     ("settings", "bodies"),
     [

@@ -445,6 +445,32 @@ def test_payloads_over_the_limit_are_refused_and_others_written(root: str) -> No
                 writer.close()
 
 
+@pytest.mark.parametrize("qos", ["0", "1", "2"])
+@pytest.mark.parametrize("version", ["3.1.1", "5"])
+def test_no_record_after_a_refused_one_is_published_unless_errors_are_tolerated(
+    root: str, version: str, qos: str
+) -> None:
+    settings = {
+        "penstock__mqtt__topic": f"{root}/${{key}}",
+        "penstock__mqtt__version": version,
+        "mqtt__qos": qos,
+    }
+    with (
+        Mosquitto([*UNLIMITED, "max_packet_size 100000"]) as broker,
+        Listener(broker.port, f"{root}/#") as listener,
+    ):
+        for bad, key in (("b" * 200_000, "k"), ("b", "wild/#")):
+            writer, _ = sink(broker, tolerates_errors=False, **settings)
+            failed: Failed = {}
+            writer.write(records_of(["a", bad, "c"], keys=["k", key, "k"]), failed)
+            assert list(failed) == [1]
+            writer.close()
+        publish(broker.port, [(f"{root}/k", b"end")], qos=2)
+        wait_until(lambda: b"end" in [bytes(m.payload) for m in listener.heard], WAIT_S, "the end")
+        payloads = [bytes(message.payload) for message in listener.heard]
+        assert set(payloads) == {b"a", b"end"}
+
+
 def test_a_large_payload_passes(broker: Mosquitto, root: str) -> None:
     reader, _ = source(broker, f"{root}/#", mqtt__qos="1")
     wait_until(lambda: is_connected(reader), WAIT_S, "the connection")

@@ -57,7 +57,9 @@ class SinkWriter(ABC):
         `flush` returns.
 
         A record that the target rejects gets an entry in `failed`, by its row; the others are
-        written. A record that is rejected later is reported to the context, by `records.ref(row)`.
+        written. If `SinkContext.tolerates_errors` is false, the task fails then and the whole batch
+        is written again: the writer should stop there, or take the batch back. A record that is
+        rejected later is reported to the context, by `records.ref(row)`.
         After a retriable error it is called with the same records again, unless the task stops or
         their partition is revoked meanwhile. Do not modify the records.
         """

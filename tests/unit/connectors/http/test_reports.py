@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.api import ConfigInvalid, Unavailable
 from penstock.connectors.http.client.messages import Answer, Request
 from penstock.connectors.http.sink import ConfluentHttpSink, LensesHttpSink
 from penstock.connectors.http.templates import Row
-from penstock.connectors.http.write.reports import Reporter, client_settings
+from penstock.connectors.http.write.reports import Reporter, ReportLost, client_settings
 
 ROW = Row("t", 2, 5, 1_700, "k", None, {"a": 1}, None)
 REQUEST = Request("POST", "http://h/x", (), b'{"a":1}')
@@ -24,10 +25,11 @@ PLACE = [
 
 
 class Producer:
-    """Keeps produced records; delivery fails with `error`."""
+    """Keeps produced records; delivery fails with `error`, and `produce` already if `raises`."""
 
     made: list[Producer]
-    error: str | None = None
+    error: KafkaError | None = None
+    raises = False
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -35,6 +37,8 @@ class Producer:
         Producer.made.append(self)
 
     def produce(self, topic: str, *, on_delivery: Callable[..., None], **given: Any) -> None:
+        if Producer.raises:
+            raise KafkaException(Producer.error)
         self.produced.append((topic, given))
         on_delivery(Producer.error, None)
 
@@ -106,11 +110,27 @@ def test_texts_and_answers_as_errors() -> None:
 
 def test_reports_that_do_not_arrive_keep_offsets_from_being_committed() -> None:
     reporter = confluent()
-    Producer.error = "no leader"
+    Producer.error = KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)
     reporter.taken(ROW, REQUEST, Answer(200))
-    with pytest.raises(Unavailable, match="no leader"):
-        reporter.flush()
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="in-sync replicas"):
+            reporter.flush()
+    Producer.error = None
     reporter.flush()
+    reporter.flush()
+    sent = [len(producer.produced) for producer in Producer.made]
+    assert sent == [4, 0], "sent by every flush until it arrives"
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_after_a_report_that_kafka_never_accepts_no_flush_succeeds(raises: bool) -> None:
+    reporter = confluent()
+    Producer.error, Producer.raises = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), raises
+    reporter.taken(ROW, REQUEST, Answer(200))
+    Producer.error, Producer.raises = None, False
+    for _ in range(2):
+        with pytest.raises(ReportLost, match="does not accept a report to 'success-responses'"):
+            reporter.flush()
 
 
 def test_lenses_reports() -> None:

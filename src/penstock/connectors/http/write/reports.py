@@ -7,14 +7,16 @@ of Confluent's connector: the configuration names its brokers.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 import orjson
 
-from penstock.api import ConfigInvalid, Unavailable
+from penstock.api import ConfigInvalid, PenstockError, Unavailable
 from penstock.api.settings import invalid
 from penstock.connectors.http.client.messages import Answer, Request
 from penstock.connectors.http.templates import Row, value_text
@@ -73,6 +75,21 @@ class ReportPlan:
     error_is_response: bool = False
 
 
+class ReportLost(PenstockError):
+    """Kafka does not accept a report, and would not accept it later."""
+
+    code = "http.report_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: Sequence[tuple[str, bytes]]
+    partition: int | None
+
+
 def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, str]:
     """Translates settings of a Java producer to librdkafka. Raises ConfigInvalid, which names the
     setting, if one has no counterpart."""
@@ -109,14 +126,18 @@ def _unescaped(text: str) -> str:
 
 
 class Reporter:
-    """Produces reports; `flush` waits until Kafka has acknowledged them."""
+    """Produces reports; `flush` waits until Kafka has acknowledged them. A report that Kafka does
+    not accept now is produced again by the next `flush`; after one that it never accepts, every
+    `flush` raises."""
 
     def __init__(self, plan: ReportPlan) -> None:
         from confluent_kafka import Producer
 
         self._plan = plan
         self._producers: dict[str, Any] = {}
-        self._failure: str | None = None
+        self._unsent: list[_Report] = []
+        self._problem = ""
+        self._loss: ReportLost | None = None
         for topic in (plan.results, plan.errors):
             if topic is None:
                 continue
@@ -177,15 +198,21 @@ class Reporter:
         self._produce(topic, row, headers, _value(topic, value))
 
     def flush(self) -> None:
-        """Waits for all reports. Raises Unavailable if some do not reach Kafka."""
+        """Waits for all reports. Raises Unavailable if some have not reached Kafka yet; ReportLost
+        if one never will."""
+        deadline = time.monotonic() + _FLUSH_S
+        unsent, self._unsent = self._unsent, []
+        for report in unsent:
+            self._send(report)
         for name, producer in self._producers.items():
-            if producer.flush(_FLUSH_S):
+            if producer.flush(max(0.0, deadline - time.monotonic())):
                 raise Unavailable(
                     f"Reports to '{name}' did not reach Kafka within {_FLUSH_S:.0f} s"
                 )
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise Unavailable(f"A report did not reach Kafka: {failure}")
+        if self._loss is not None:
+            raise self._loss
+        if self._unsent:
+            raise Unavailable(f"A report did not reach Kafka: {self._problem}")
 
     def close(self) -> None:
         """Drops unflushed reports."""
@@ -196,27 +223,60 @@ class Reporter:
     def _produce(
         self, topic: Topic, row: Row, headers: Sequence[tuple[str, bytes]], value: bytes
     ) -> None:
-        producer = self._producers[topic.name]
-        options = {} if topic.partition is None else {"partition": topic.partition}
+        self._send(_Report(topic.name, _key(topic, row), value, headers, topic.partition))
+
+    def _send(self, report: _Report) -> None:
+        from confluent_kafka import KafkaException
+
+        producer = self._producers[report.topic]
+        options = {} if report.partition is None else {"partition": report.partition}
         while True:
             try:
                 producer.produce(
-                    topic.name,
-                    value=value,
-                    key=_key(topic, row),
-                    headers=list(headers),
-                    on_delivery=self._delivered,
+                    report.topic,
+                    value=report.value,
+                    key=report.key,
+                    headers=list(report.headers),
+                    on_delivery=partial(self._delivered, report),
                     **options,
                 )
             except BufferError:
                 producer.poll(0.1)
+            except KafkaException as error:
+                self._delivered(report, error.args[0], None)
+                return
             else:
                 producer.poll(0)
                 return
 
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self._failure = str(error)
+    def _delivered(self, report: _Report, error: Any, message: Any) -> None:
+        if error is None:
+            return
+        if error.code() in _passing():
+            self._unsent.append(report)
+            self._problem = str(error)
+        else:
+            self._loss = self._loss or ReportLost(
+                f"Kafka does not accept a report to '{report.topic}' of {len(report.value)} bytes: "
+                f"{error}. Change the topic's settings or ACLs, or report to another one"
+            )
+
+
+def _passing() -> frozenset[int]:
+    """Errors of a producer that the same report may not get again."""
+    from confluent_kafka import KafkaError
+
+    return frozenset(
+        {
+            KafkaError._ALL_BROKERS_DOWN, KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_INFLIGHT,
+            KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._UNKNOWN_TOPIC,
+            KafkaError.BROKER_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR,
+            KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
+            KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT,
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+        }
+    )  # fmt: skip
 
 
 def _position_headers(row: Row) -> list[tuple[str, bytes]]:

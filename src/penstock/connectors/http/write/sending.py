@@ -41,7 +41,7 @@ class Outcome:
 
 class Sender:
     """Sends jobs on one event loop. `gives_up`: refuse records after all retries if the server is
-    unavailable, instead of waiting for it."""
+    unavailable, instead of waiting for it. `stops`: start no more jobs after a refused one."""
 
     def __init__(
         self,
@@ -50,16 +50,18 @@ class Sender:
         context: TaskContext,
         *,
         gives_up: bool,
+        stops: bool = False,
         chance: random.Random | None = None,
     ) -> None:
         self._plan = plan
         self._client = client
         self._context = context
         self._gives_up = gives_up
+        self._stops = stops
         self._chance = chance or random.Random()
 
     async def send(self, lanes: list[list[Job]]) -> Outcome:
-        """Sends all jobs, or stops at an error."""
+        """Sends all jobs, or stops at an error, or at a refused job if `stops`."""
         outcome = Outcome()
         pending = iter(lanes)
         workers = min(self._plan.in_flight, len(lanes))
@@ -69,7 +71,7 @@ class Sender:
     async def _work(self, pending: Iterator[list[Job]], outcome: Outcome) -> None:
         for lane in pending:
             for job in lane:
-                if outcome.error is not None:
+                if outcome.error is not None or (self._stops and outcome.refused):
                     return
                 try:
                     await self._settle(job, outcome)

@@ -41,10 +41,16 @@ class HttpWriter(SinkWriter):
         self._reporter = reporter
         self._done: set[tuple[str, int, int]] = set()
         self._refused: dict[tuple[str, int, int], Exception] = {}
+        # At the first refused record, as the task fails and its batch is sent again.
+        self._stops = plan.behavior is Behavior.FAIL and not context.tolerates_errors
         self._loop = Loop(f"http-{context.task}")
         self._client = Client(options, auth)
         self._sender = Sender(
-            plan, self._client, context, gives_up=plan.behavior is not Behavior.FAIL
+            plan,
+            self._client,
+            context,
+            gives_up=plan.behavior is not Behavior.FAIL,
+            stops=self._stops,
         )
 
     def write(self, records: Records, failed: Failed) -> None:
@@ -52,6 +58,12 @@ class HttpWriter(SinkWriter):
         if self._done:
             rows = {number: row for number, row in rows.items() if _position(row) not in self._done}
         prepared = prepare(self._plan, list(rows.items()))
+        if self._stops and prepared.failed:
+            first = min(prepared.failed)
+            error = prepared.failed[first]
+            before = [(number, row) for number, row in rows.items() if number < first]
+            prepared = prepare(self._plan, before)
+            prepared.failed[first] = error
         for number in prepared.left_out:
             if self._plan.nulls is Nulls.LOG:
                 row = rows[number]

@@ -65,7 +65,8 @@ class _Batch:
 
 
 class Publisher:
-    """One task's connection for publishing."""
+    """One task's connection for publishing. `stops`: publish no more messages after a refused one,
+    and only wait for those that were sent."""
 
     def __init__(
         self,
@@ -77,12 +78,14 @@ class Publisher:
         window: int,
         retry_s: float,
         wait: Callable[[float], bool],
+        stops: bool = False,
     ) -> None:
         self._connection = Connection(replace(options, clean=True), client_id)
         self._qos = qos
         self._first = p.PUBLISH | qos << 1 | retain
         self._window = window
         self._retry_s = retry_s
+        self._stops = stops
         self._wait = wait  # returns True when the task is being stopped
         self._mid = 0
 
@@ -101,7 +104,8 @@ class Publisher:
         self._connection.close()
 
     def publish(self, items: Sequence[Item]) -> dict[int, DataError]:
-        """Publishes messages; returns the refused ones by index when all others are delivered.
+        """Publishes messages; returns the refused ones by index when all others are delivered, or
+        those before the first refused one.
         Raises Unreachable if the connection is not restored in time; some may have been published
         by then."""
         batch = _Batch(items)
@@ -146,6 +150,9 @@ class Publisher:
             if len(batch.items[index].payload) + len(batch.items[index].topic) + 16 > most
             and len(p.publish(self._first, batch.items[index], 1)) > most
         ]
+        if large and self._stops:
+            del large[1:]
+            batch.waiting = deque(index for index in batch.waiting if index <= large[0])
         for index in large:
             size = len(batch.items[index].payload)
             batch.refused[index] = DataError(
@@ -157,6 +164,8 @@ class Publisher:
 
     def _refuse_first(self, batch: _Batch) -> None:
         index = batch.waiting.popleft()
+        if self._stops:
+            batch.waiting.clear()
         item = batch.items[index]
         batch.refused[index] = DataError(
             f"The broker {self._connection.server} closes the connection whenever it receives this "
@@ -223,6 +232,8 @@ class Publisher:
                 f"The broker {self._connection.server} refused the record for '{topic}': "
                 f"{reason_text}"
             )
+            if self._stops:
+                batch.waiting.clear()
         if release:
             self._connection.send(p.acknowledgements(p.PUBREL, release))
 

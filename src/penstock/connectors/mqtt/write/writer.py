@@ -25,6 +25,8 @@ class MqttWriter(SinkWriter):
     ) -> None:
         self._plan = plan
         self._items = Items(plan, v5=options.v5)
+        # At the first refused record, as the task fails and its batch is published again.
+        self._stops = not (plan.ignores_errors or context.tolerates_errors)
         self.idle_ms = max(100, min(5_000, options.keepalive_s * 500))
         self._publisher = Publisher(
             options,
@@ -34,6 +36,7 @@ class MqttWriter(SinkWriter):
             window=plan.window,
             retry_s=plan.retry_s,
             wait=context.wait,
+            stops=self._stops,
         )
 
     def write(self, records: Records, failed: Failed) -> None:
@@ -42,7 +45,12 @@ class MqttWriter(SinkWriter):
         rows: list[int] = []
         items: list[Item] = []
         refused: Failed = {}
-        for row, item in enumerate(self._items.of(records, refused)):
+        every = self._items.of(records, refused)
+        if self._stops and refused:
+            first = min(refused)
+            refused = {first: refused[first]}
+            every = every[:first]
+        for row, item in enumerate(every):
             if item is not None:
                 rows.append(row)
                 items.append(item)
