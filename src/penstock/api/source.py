@@ -12,7 +12,7 @@ with exactly once, both are in one transaction (KIP-618).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -41,6 +41,10 @@ class Polled:
     with exactly once, they are in one transaction. Records may be empty if only the offset
     advances.
 
+    `offsets_before(n)`, if given, are the offsets after the first `n` records, fewer than all: to
+    be stored if the next record fails the task. Otherwise nothing of the poll is stored then, and
+    if the record cannot be converted, nothing of it is sent.
+
     `parts`, if given, are read instead of `records`: the engine may read them in parallel, each by
     `SourceReader.read`, whatever their total size. Records of different parts may reach Kafka in
     any order.
@@ -50,6 +54,7 @@ class Polled:
     offsets: Offsets = ()
     transaction: Transaction = Transaction.OPEN
     parts: Sequence[str] = ()
+    offsets_before: Callable[[int], Offsets] | None = None
 
 
 class SourceReader(ABC):

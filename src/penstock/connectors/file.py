@@ -11,7 +11,9 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from penstock.api import (
@@ -74,6 +76,7 @@ _LOOK_QUIET_S: Final = 0.05  # … and the longest pause, if it does not grow
 _LOOK_MISSED_S: Final = 1.0  # … or if the kernel reports changes, for those it cannot see
 _LOOKS: Final = 3  # about as many polls as this in the quiet time so far: they get rarer
 _LINE_END: Final = re.compile("\r\n|\n|\r")
+_LINE_END_BYTES: Final = re.compile(rb"\r\n|\n|\r")
 
 
 def _findings(file: str | None, unset: str) -> Iterable[Finding]:
@@ -152,6 +155,7 @@ class FileReader(SourceReader):
         self._partition: Mapping[str, Primitive] = {"filename": file}
         self._position = self._stored_position()  # of the first byte in the buffer
         self._buffer: bytes | bytearray = b""
+        self._blocks: list[bytes] = []  # of the lines that are being polled
         self._searched = 0  # no line ends before this index of the buffer
         self._handle: int | None = None
         self._watch: int | None = None
@@ -177,9 +181,11 @@ class FileReader(SourceReader):
             is_watched = False
             now = time.monotonic()
         self._quiet_since = now
+        blocks, self._blocks = self._blocks, []
         return Polled(
             Records.of(self._topic, lines, schema=STRING_SCHEMA),
             [SourceOffset(self._partition, {"position": self._position})],
+            offsets_before=partial(self._offsets_before, self._position, blocks),
         )
 
     def close(self) -> None:
@@ -189,6 +195,13 @@ class FileReader(SourceReader):
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+    def _offsets_before(self, end: int, blocks: Sequence[bytes], lines: int) -> Offsets:
+        """The offset after the first `lines` of the blocks before `end`."""
+        text = b"".join(blocks)
+        ends = (match.end() for match in _LINE_END_BYTES.finditer(text))
+        position = end - len(text) + next(islice(ends, lines - 1, None))
+        return [SourceOffset(self._partition, {"position": position})]
 
     def _stored_position(self) -> int:
         offset = self._context.stored_offset(self._partition)
@@ -234,7 +247,9 @@ class FileReader(SourceReader):
         while not (end := self._end_of_lines(window)):
             if not (more and self._read()):
                 return []
-        text = self._buffer[:end].decode("utf-8", "replace")
+        block = bytes(self._buffer[:end])
+        text = block.decode("utf-8", "replace")
+        self._blocks.append(block)
         self._buffer = bytes(self._buffer[end:])
         self._position += end
         self._searched = 0

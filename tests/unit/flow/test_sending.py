@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 
@@ -75,9 +77,9 @@ class Delivered:
 def test_what_kafka_has_acknowledged_is_taken_once() -> None:
     made = object.__new__(sending.Sending)
     made._acknowledged, made._refused, made._seen = {}, [], {"t"}
-    made._delivered(None, Delivered(0, 0, 0.0, "offsets"))  # type: ignore[arg-type]
+    made._delivered(None, None, Delivered(0, 0, 0.0, "offsets"))  # type: ignore[arg-type]
     for partition, offset, latency_s in ((0, 7, 0.001), (0, 8, 0.003), (1, 0, 0.002)):
-        made._delivered(None, Delivered(partition, offset, latency_s))  # type: ignore[arg-type]
+        made._delivered(None, None, Delivered(partition, offset, latency_s))  # type: ignore[arg-type]
     assert made.take_acknowledged() == {
         TopicPartition("t", 0): Acknowledged(2, 8, 4.0, 3.0),
         TopicPartition("t", 1): Acknowledged(1, 0, 2.0, 2.0),
@@ -85,16 +87,50 @@ def test_what_kafka_has_acknowledged_is_taken_once() -> None:
     assert made.take_acknowledged() == {}
 
 
-@pytest.mark.parametrize("timestamps", [[None, None], [5, None], [5, 6]])
-def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | None]) -> None:
-    # The client itself refuses what its batches cannot have; this needs no broker.
+def unconnected(*, stops: bool) -> sending.Sending:
+    """A producer without a broker, for records of at most 1,000 bytes."""
     sender = object.__new__(sending.Sending)
-    sender.producer = Producer({"log_level": 0})
+    sender.producer = Producer({"log_level": 0, "message.max.bytes": 1_000})
     sender._topics = sending.Topics((), {})
+    sender._topics._ensured |= {"t", "u"}
     sender._introduced = True
     sender._seen = set()
     sender._refused = []
     sender._check = lambda: None
+    sender._stops = stops
+    sender._large_bytes = 500
+    sender.first_refused = None
+    return sender
+
+
+@pytest.mark.parametrize("timestamp", [None, 5])
+@pytest.mark.parametrize("stops", [True, False])
+def test_nothing_is_queued_after_a_record_that_is_too_large_unless_that_is_tolerated(
+    stops: bool, timestamp: int | None
+) -> None:
+    sender = unconnected(stops=stops)
+    values: list[Any] = [b"a", b"b", b"x" * 2_000, b"c", b"d"]
+    batch = records([None] * 5, [None] * 5, [timestamp] * 5)
+    batch.topics, batch.values = ["t", "u", "u", "t", "u"], Column.of(values, None)
+    try:
+        if stops:
+            with pytest.raises(sending.RecordRefused) as refusal:
+                sender.send(batch, 1)
+            assert refusal.value.row == 2
+            assert refusal.value.refused[0].value() == values[2]
+            assert len(sender.producer) == 2
+        else:
+            assert sender.send(batch, 1) == {"t", "u"}
+            assert [message.value() for message, _ in sender._refused] == [values[2]]
+            assert len(sender.producer) == 4
+    finally:
+        sender.close()
+
+
+@pytest.mark.parametrize("timestamps", [[None, None], [5, None], [5, 6]])
+def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | None]) -> None:
+    # The client itself refuses what its batches cannot have; this needs no broker.
+    sender = unconnected(stops=False)
     try:
         assert sender.send(records([b"k", None], [None, None], timestamps)) == {"t"}
         assert len(sender.producer) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -356,6 +357,38 @@ def test_exactly_once(name: str) -> None:
         getattr(source(connector=RepeatingBell), name)()
     TARGET.clear()
     getattr(source(connector=HonestBell), name)()
+
+
+class SplittingBellReader(BellReader):
+    """Knows the offsets within a poll, or those of `late` records later."""
+
+    late: ClassVar[int] = 0
+
+    def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
+        start = self.position
+        polled = super().poll(max_bytes, wait_ms)
+        if polled is None:
+            return None
+        return replace(
+            polled,
+            offsets_before=lambda count: [SourceOffset({}, {"n": start + count + self.late})],
+        )
+
+
+class LateBellReader(SplittingBellReader):
+    late = 1
+
+
+@pytest.mark.parametrize("reader", [SplittingBellReader, LateBellReader])
+def test_offsets_before(reader: type[SplittingBellReader]) -> None:
+    class Splitting(Bell):
+        def open(self, config: Config, context: SourceContext) -> SourceReader:
+            stored = context.stored_offset({})
+            return reader(self, int(cast("int", stored["n"])) if stored else 0)
+
+    fails = pytest.raises(AssertionError, match="from `offsets_before") if reader.late else None
+    with fails or nullcontext():
+        source(connector=Splitting).test_reading_continues_at_any_record_whose_offset_is_known()
 
 
 def test_plugin_path() -> None:

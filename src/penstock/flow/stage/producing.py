@@ -13,11 +13,11 @@ from penstock.data.records import Records
 from penstock.flow.counts import Counts
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
-from penstock.flow.stage.failures import Failures, TaskFailed
+from penstock.flow.stage.failures import Failures, TaskFailed, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, HostPort, Interrupted
 from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable, source_steps
-from penstock.flow.stage.sending import Refused, Sending
+from penstock.flow.stage.sending import RecordRefused, Refused, Sending
 from penstock.flow.stage.tap import Tap
 from penstock.ids import TaskId
 
@@ -40,6 +40,7 @@ class Producing(Hosted):
         )
         self._failures = Failures(plan.task, plan.tolerance)
         self._woken = False
+        self._polls = 0  # sent, and not acknowledged
         self._unsettled = 0  # records that were sent, but may not be in Kafka yet
 
     def watch(self, tap: Tap) -> None:
@@ -99,15 +100,32 @@ class Producing(Hosted):
         converted, failed = self.interceptors.convert(self._pipeline, records)
         if self.interceptors and len(converted):
             converted = self.interceptors.on_send(converted)
-        self._failures.report(failed, failures.read(records))
+        try:
+            self._failures.report(failed, failures.read(records))
+        except ToleranceExceeded:
+            self._on_failing(failed[0].origin, converted)
+            raise
         self._before_sending(converted)
         self._check_still_ours()
-        topics = self._sending.send(converted)
+        try:
+            topics = self._sending.send(converted, self._polls)
+        except RecordRefused as refusal:
+            self._on_refused(converted.origins[refusal.row])
+            message, error = refusal.refused
+            self.interceptors.on_acknowledgement({}, [(message.topic() or "", error.str())])
+            report_refused(self._plan, self._failures, [refusal.refused])
+            raise
         retries = self._pipeline.take_retries()
         self.count(
             Counts(len(records), failed=len(failed), retries=retries, topics=frozenset(topics))
         )
         self._unsettled += len(converted)
+
+    def _on_failing(self, first: int, converted: Records) -> None:
+        """Called when a record fails the task before any of its batch is sent."""
+
+    def _on_refused(self, first: int) -> None:
+        """Called when the producer refuses a record, and those before it are sent."""
 
     def _before_sending(self, records: Records) -> None:
         """Called with the records about to be sent."""
@@ -155,12 +173,19 @@ class PartTask(Producing):
             self._settle()
 
     def finish(self, *, failed: bool) -> None:
-        self._release()
+        try:
+            if failed and not self.cut_off:
+                self._failures.flush()
+        finally:
+            self._release()
 
 
 def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:
-    """Reports records that Kafka refused. Raises TaskFailed if that is not tolerated."""
-    if refused and not plan.tolerance.tolerate_all and plan.tolerance.dead_letters is None:
+    """Reports records that Kafka refused. Raises TaskFailed if that is not tolerated; it never is
+    with exactly once, as their transaction would be incomplete."""
+    tolerance = plan.tolerance
+    tolerated = tolerance.tolerate_all and plan.transactions is None
+    if refused and not tolerated and (tolerance.tolerate_all or tolerance.dead_letters is None):
         message, error = refused[0]
         raise TaskFailed(
             f"Unrecoverable exception from producer send callback: {len(refused)} records of task "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -18,12 +19,24 @@ from penstock.ids import TopicPartition
 _FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
 _INTRODUCE_S: Final = 1.0
 _TOPIC_TIMEOUT_S: Final = 60
+_MOST_BYTES: Final = 1_000_000  # librdkafka's default of message.max.bytes
 _OF_THE_CLIENT: Final = frozenset(
     {KafkaError._FATAL, KafkaError._FENCED, KafkaError._PURGE_QUEUE, KafkaError._STATE}
 )
 """Errors that say nothing about the record they come with."""
 
 Refused = tuple[Message, KafkaError]
+
+Report = Callable[[KafkaError | None, Any], None]
+
+
+class RecordRefused(Exception):
+    """The producer did not accept a record, and no later one was sent."""
+
+    def __init__(self, row: int, refused: Refused) -> None:
+        super().__init__(refused[1].str())
+        self.row = row
+        self.refused = refused
 
 
 class Sending:
@@ -32,6 +45,10 @@ class Sending:
     def __init__(self, plan: SourcePlan, check: Callable[[], None] = lambda: None) -> None:
         """`check` is called while waiting for Kafka, and ends the wait by raising."""
         self._check = check
+        self._stops = not plan.tolerance.tolerate_all or plan.transactions is not None
+        self._large_bytes = int(plan.producer.get("message.max.bytes", _MOST_BYTES)) // 2
+        self.first_refused: int | None = None
+        """The first poll that a refused record is from, if refusals are not tolerated."""
         self._topics = Topics(plan.topic_groups, plan.producer)
         self._refused: list[Refused] = []
         self._introduced = False
@@ -40,30 +57,52 @@ class Sending:
         self.producer = Producer(
             {
                 **plan.producer,
-                "on_delivery": self._delivered,
+                "on_delivery": partial(self._delivered, None),
                 # Only interceptors need a delivery report for every record.
                 "delivery.report.only.error": not plan.interceptors,
                 "log_level": 3,
             }
         )
 
-    def send(self, records: Records) -> set[str]:
-        """Queues all records, and returns their topics. Blocks while the queue is full."""
-        topics: set[str] = set()
+    def send(self, records: Records, poll: int | None = None) -> set[str]:
+        """Queues all records, and returns their topics. Blocks while the queue is full. Unless
+        refusals are tolerated, raises RecordRefused at the first record that the producer does not
+        accept; `poll` counts the polls since the last flush."""
         # confluent-kafka's batches have neither headers nor timestamps.
         singly = any(records.headers) or records.timestamps.count(None) < len(records)
+        report = partial(self._delivered, poll if self._stops else None)
+        if self._stops and (singly or self._may_be_too_large(records)):
+            last: str | None = None
+            for row, topic in enumerate(records.topics):
+                if topic != last:
+                    self._prepare(topic)
+                    last = topic
+                self._produce_one(topic, row, records, report)
+            return set(records.topics)
+        topics: set[str] = set()
         for topic, rows in _by_topic(records.topics):
-            self._topics.ensure(topic)
-            if not self._introduced:
-                self._introduce(topic)
+            self._prepare(topic)
             topics.add(topic)
-            self._seen.add(topic)
             if singly:
                 for row in rows:
-                    self._produce_one(topic, row, records)
+                    self._produce_one(topic, row, records, report)
             else:
-                self._produce(topic, _messages(rows, records))
+                self._produce(topic, _messages(rows, records), report)
         return topics
+
+    def _prepare(self, topic: str) -> None:
+        self._topics.ensure(topic)
+        if not self._introduced:
+            self._introduce(topic)
+        self._seen.add(topic)
+
+    def _may_be_too_large(self, records: Records) -> bool:
+        """Whether the producer may refuse a record for its size. A batch cannot be stopped there,
+        so these records are produced one by one."""
+        return any(
+            max(map(len, filter(None, cells)), default=0) > self._large_bytes
+            for cells in (records.values.values, records.keys.values)
+        )
 
     def send_row(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Queues a record of an internal topic."""
@@ -78,6 +117,10 @@ class Sending:
         with contextlib.suppress(KafkaException):  # Kafka is unreachable; `flush` waits for it
             for _ in range(2):
                 self.producer.list_topics(topic, timeout=_INTRODUCE_S)
+
+    def is_flushed(self, timeout_s: float) -> bool:
+        """Waits until everything queued is acknowledged or refused; False if that takes longer."""
+        return self.producer.flush(timeout_s) == 0
 
     def flush(self) -> list[Refused]:
         """Waits until everything queued is acknowledged or refused, however long Kafka is
@@ -96,6 +139,7 @@ class Sending:
         self.producer.abort_transaction(timeout_s)
         self.producer.poll(0)
         self._refused = []
+        self.first_refused = None
         self._acknowledged = {}
 
     def drop(self) -> None:
@@ -117,9 +161,9 @@ class Sending:
                     f"Unrecoverable exception from producer send callback: {error.str()}"
                 )
 
-    def _produce(self, topic: str, messages: list[dict[str, Any]]) -> None:
+    def _produce(self, topic: str, messages: list[dict[str, Any]], report: Report) -> None:
         while messages:
-            queued = self.producer.produce_batch(topic, messages)
+            queued = self.producer.produce_batch(topic, messages, on_delivery=report)
             self.producer.poll(0)
             if queued == len(messages):
                 return
@@ -129,13 +173,14 @@ class Sending:
                 if error.code() == KafkaError._QUEUE_FULL:
                     full.append(message)
                 else:
-                    self._refuse(_Unsent(topic, message), error)
+                    report(error, _Unsent(topic, message))
+                    self._raise_if_broken()
             messages = full
             if messages:
                 self._check()
                 self.producer.poll(0.1)  # let the broker catch up
 
-    def _produce_one(self, topic: str, row: int, records: Records) -> None:
+    def _produce_one(self, topic: str, row: int, records: Records, report: Report) -> None:
         record_headers = records.headers[row] if records.headers else ()
         headers = [(header.name, header.value) for header in record_headers]
         message = _message(
@@ -146,23 +191,25 @@ class Sending:
         )
         while True:
             try:
-                self.producer.produce(topic, headers=headers, **message)
+                self.producer.produce(topic, headers=headers, on_delivery=report, **message)
                 self.producer.poll(0)
                 return
             except BufferError:
                 self._check()
                 self.producer.poll(0.1)
             except KafkaException as error:
-                self._refuse(_Unsent(topic, {**message, "headers": headers}), error.args[0])
+                unsent: Any = _Unsent(topic, {**message, "headers": headers})
+                if self._stops:
+                    raise RecordRefused(row, (unsent, error.args[0])) from error
+                report(error.args[0], unsent)
+                self._raise_if_broken()
                 return
 
-    def _refuse(self, message: Any, error: KafkaError) -> None:
-        self._refused.append((message, error))
-        self._raise_if_broken()
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, poll: int | None, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self._refused.append((message, error))
+            if poll is not None and (self.first_refused is None or poll < self.first_refused):
+                self.first_refused = poll
             return
         if message.topic() not in self._seen:
             return

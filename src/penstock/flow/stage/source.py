@@ -38,7 +38,7 @@ from penstock.flow.stage.failures import TaskFailed
 from penstock.flow.stage.hosted import HostPort, Interrupted
 from penstock.flow.stage.pipeline import Backoff, retriable
 from penstock.flow.stage.producing import AGAIN_MAX_MS, PartContext, Producing
-from penstock.flow.stage.sending import Sending
+from penstock.flow.stage.sending import RecordRefused, Sending
 from penstock.flow.traces import Carried
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ _PATIENCE_S: Final = 5.0  # shorter than a session: a worker that hangs loses it
 _INIT_S: Final = 60
 _END_S: Final = 60
 _ABORT_S: Final = 10
+_LAST_FLUSH_S: Final = 5  # as long as offset.flush.timeout.ms is by default
 
 
 class SourceTask(Producing):
@@ -69,13 +70,13 @@ class SourceTask(Producing):
         self._begin: Begin | None = None
         self._stored: dict[bytes, SourceOffset] = {}  # by partition key
         self._keys: Mapping[bytes, bytes] = {}
-        self._sent: dict[bytes, SourceOffset] = {}  # of records that are sent, not acknowledged
+        self._polled = Polled()  # the last one
+        self._sent: list[Offsets] = []  # of each poll that is sent, and not acknowledged
         self._acknowledged: dict[bytes, SourceOffset] = {}  # to be stored
         self._storing: dict[int, Offsets] = {}
         self._answers: list[Stored | PartsRead] = []
         self._requested_at = 0.0
         self._tickets = 0
-        self._polls = 0  # sent, and not acknowledged
         self._since = 0.0
         self._sent_is_open = False  # the last poll had records and no offsets
         self._has_offsets = False  # of any poll: some sources have none
@@ -199,6 +200,8 @@ class SourceTask(Producing):
         """Whether the batch is to end: be flushed or committed."""
         if not self._polls:
             return False
+        if self._sending.first_refused is not None:
+            return True  # nothing more is to be sent
         transactions = self._plan.transactions
         boundary = Boundary.POLL if transactions is None else transactions.boundary
         if boundary is Boundary.CONNECTOR:
@@ -224,14 +227,46 @@ class SourceTask(Producing):
         was_open = self._sent_is_open
         self._sent_is_open = True  # until all is sent: it may be interrupted
         self._polls += 1
+        self._polled = polled
         if polled.parts:
             self._read_parts(polled.parts)
         else:
             self._send_records(polled.records)
-        for offset in polled.offsets:
-            self._has_offsets = True
-            self._sent[partition_key(offset.partition)] = offset
+        self._has_offsets = self._has_offsets or bool(polled.offsets)
+        self._sent.append(polled.offsets)
+        self._polled = Polled()
         self._sent_is_open = not polled.offsets and (len(polled.records) > 0 or was_open)
+
+    def _on_failing(self, first: int, converted: Records) -> None:
+        """Sends the records before the one that fails the task, if their offsets can be stored.
+        With exactly once, their transaction is aborted."""
+        if self._plan.transactions is not None or self._offsets_before(first) is None:
+            return
+        rows = [row for row, origin in enumerate(converted.origins) if origin < first]
+        before = converted.only(rows)
+        self._check_still_ours()
+        try:
+            topics = self._sending.send(before, self._polls)
+        except RecordRefused as refusal:  # this one comes first then
+            self._on_refused(before.origins[refusal.row])
+            return
+        self.count(Counts(len(before), topics=frozenset(topics)))
+        self._unsettled += len(before)
+        self._on_refused(first)
+
+    def _on_refused(self, first: int) -> None:
+        offsets = self._offsets_before(first)
+        if offsets is not None:
+            self._sent.append(offsets)
+
+    def _offsets_before(self, first: int) -> Offsets | None:
+        """The offsets of the last poll before a record; None if they are unknown."""
+        polled = self._polled
+        if polled.parts:
+            return None
+        if not first:
+            return ()
+        return None if polled.offsets_before is None else polled.offsets_before(first)
 
     def _read_parts(self, parts: Sequence[str]) -> None:
         """Reads parts in parallel; with exactly once one after the other, as one producer sends all
@@ -276,12 +311,12 @@ class SourceTask(Producing):
             self._flush()
             self._settle()
             with self.turn:
-                self._acknowledged |= self._sent
+                self._acknowledged |= _last_of(self._sent)
                 self._store_requested = self._store_requested or commit_requested
             self._store_if_requested()
         else:
             self._commit_transaction()
-        self._sent = {}
+        self._sent = []
         self._polls = 0
 
     def _store_if_requested(self) -> None:
@@ -314,7 +349,7 @@ class SourceTask(Producing):
         """Commits records and offsets together."""
         assert self._plan.transactions is not None
         topic = self._plan.transactions.offsets_topic
-        offsets = list(self._sent.values())
+        offsets = list(_last_of(self._sent).values())
         forgotten = [offset for offset in offsets if offset.offset is None]
         try:
             if forgotten:
@@ -357,11 +392,10 @@ class SourceTask(Producing):
     def _abort_for_good(self, polled: Polled) -> None:
         """Aborts a transaction, but commits its offsets, so that it is not read again."""
         self._abort()
-        for offset in polled.offsets:
-            self._sent[partition_key(offset.partition)] = offset
+        self._sent.append(polled.offsets)
         self._sent_is_open = False
         self._commit_transaction()
-        self._sent = {}
+        self._sent = []
         self._polls = 0
 
     def _abort(self) -> None:
@@ -380,6 +414,7 @@ class SourceTask(Producing):
         """Ends the batch, if it is complete, and releases everything."""
         try:
             if failed:
+                self._acknowledge_rest()
                 self._store_rest()
             elif not self.cut_off and hasattr(self, "_reader"):
                 self._finish_batch()
@@ -398,6 +433,24 @@ class SourceTask(Producing):
             self._end_batch()
         self._store_rest()
 
+    def _acknowledge_rest(self) -> None:
+        """After a failure: waits briefly for Kafka, so that the offsets of what was sent before a
+        refused record can be stored. With exactly once, nothing of it is committed."""
+        if self.cut_off or not hasattr(self, "_sending"):
+            return
+        if self._plan.transactions is None and self._polls:
+            if not self._sending.is_flushed(min(_LAST_FLUSH_S, self.time_left())):
+                return
+            first = self._sending.first_refused
+            if first is None:
+                self._flush()
+                self._settle()
+            with self.turn:
+                self._acknowledged |= _last_of(
+                    self._sent if first is None else self._sent[: first - 1]
+                )
+        self._failures.flush()
+
     def _store_rest(self) -> None:
         """Stores acknowledged offsets, as far as there is time; also after the task has failed."""
         while not self.cut_off:
@@ -408,6 +461,11 @@ class SourceTask(Producing):
             with self.turn:
                 self.turn.wait_for(lambda: self._answers or self.cut_off, self.time_left())
             self._take_answers()
+
+
+def _last_of(sent: Sequence[Offsets]) -> dict[bytes, SourceOffset]:
+    """The last offset of each source partition, by its key."""
+    return {partition_key(offset.partition): offset for offsets in sent for offset in offsets}
 
 
 def cannot(plan: SourcePlan, action: str, error: BaseException) -> TaskFailed:

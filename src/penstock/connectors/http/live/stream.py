@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from penstock.api import Offsets, Polled, Primitive, SourceContext, SourceOffset, SourceReader
 from penstock.connectors.http.client.loop import Loop
-from penstock.connectors.http.live.inbox import Inbox, records_of
+from penstock.connectors.http.live.inbox import Inbox, Message, records_of
 
 _LONGEST_MS: Final = 60_000
 
@@ -48,11 +49,17 @@ class StreamReader(SourceReader):
         while True:
             messages = self._inbox.take(max_bytes)
             if messages:
-                offset = SourceOffset(self._partition, messages[-1].offset)
-                return Polled(records_of(self._topic, messages), (offset,))
+                return Polled(
+                    records_of(self._topic, messages),
+                    self._offsets(messages, len(messages)),
+                    offsets_before=partial(self._offsets, messages),
+                )
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0 or self._context.wait(remaining_s):
                 return None
+
+    def _offsets(self, messages: Sequence[Message], count: int) -> Offsets:
+        return (SourceOffset(self._partition, messages[count - 1].offset),)
 
     async def _receive(self) -> None:
         try:

@@ -124,7 +124,11 @@ class HttpReader(SourceReader):
         stored: dict[str, Primitive] = dict(items[-1].offset)
         if not self._queue and self._round is None:
             self._validators = self._round_validators
-        return Polled(records_of(self._plan, items), (SourceOffset({}, stored),))
+        return Polled(
+            records_of(self._plan, items),
+            (SourceOffset({}, stored),),
+            offsets_before=lambda count: (SourceOffset({}, dict(items[count - 1].offset)),),
+        )
 
     def _fetch(self, deadline: int) -> bool:
         """Requests a page. False if the poll ends before the rate limit allows it."""

@@ -70,13 +70,18 @@ class MqttReader(SourceReader):
         if not messages:
             return None
         records = self._converting.records(messages)
+        before = self._received
         self._received += len(messages)
         if any(message.mid for message in messages):
             self._uncommitted.append((self._received, messages))
         return Polled(
             records,
-            [SourceOffset(self._partition, {RECEIVED: self._received, FILTERS: self._filters})],
+            self._offsets(self._received),
+            offsets_before=lambda count: self._offsets(before + count),
         )
+
+    def _offsets(self, received: int) -> Offsets:
+        return [SourceOffset(self._partition, {RECEIVED: received, FILTERS: self._filters})]
 
     def committed(self, offsets: Offsets) -> None:
         reached = -1
@@ -86,6 +91,11 @@ class MqttReader(SourceReader):
                 reached = max(reached, count)
         while self._uncommitted and self._uncommitted[0][0] <= reached:
             self._receiver.finish(self._uncommitted.popleft()[1])
+        if self._uncommitted:
+            end, messages = self._uncommitted[0]
+            if (stored := reached - (end - len(messages))) > 0:  # a part of a poll
+                self._receiver.finish(messages[:stored])
+                self._uncommitted[0] = end, messages[stored:]
 
     def close(self) -> None:
         self._receiver.close()
