@@ -229,3 +229,21 @@ def test_without_exactly_once_a_refused_record_costs_only_itself_if_errors_are_t
     wait_until(lambda: flow.stored, 30, "the offset to be stored")
     assert topics.values(topic) == [b"a", b"b"]
     assert flow.stored[-1] == count(3)
+
+
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_a_topic_for_small_batches_gets_every_record(
+    flow: Flow, topics: Topics, unique: Unique, tmp_path: Path, tolerates: bool
+) -> None:
+    topic, file = topics.create(unique("narrow"), max_message_bytes="10000"), tmp_path / "in.txt"
+    lines = [f"{number:04}{'x' * 100}" for number in range(1_000)]
+    if tolerates:
+        lines.insert(500, MEDIUM)  # too large for the topic even alone
+    file.write_text("".join(f"{line}\n" for line in lines))
+    tolerance = Tolerance(tolerate_all=tolerates)
+    flow.start(flow.source(unique("src"), topic, file, tolerance=tolerance))
+    end = [SourceOffset({"filename": str(file)}, {"position": file.stat().st_size})]
+    wait_until(lambda: flow.stored[-1:] == [end] or flow.ended, 60, "the end to be stored")
+    assert not flow.ended, flow.ended[0].trace.text
+    found = [(value or b"").decode() for value in topics.values(topic)]
+    assert found == [line for line in lines if line != MEDIUM]

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)  # a Python worker's standard error, and so th
 
 _PREFIX: Final = "__connect.errors."
 _KAFKA_TIMEOUT_S: Final = 60
+_BATCH_BYTES: Final = 16_384  # Java's default; a topic may accept no larger batches
 _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
@@ -128,7 +129,8 @@ class Failures:
 
     def _send(self, plan: DeadLetters, failure: Failure, letter: Letter) -> None:
         if self._producer is None:
-            self._producer = Producer({**plan.producer, "log_level": 3})
+            batches = {"batch.size": _BATCH_BYTES}
+            self._producer = Producer({**batches, **plan.producer, "log_level": 3})
         headers = list(letter.headers)
         if plan.context_headers:
             headers += context_headers(self._task, failure, letter)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from penstock.api import Acknowledged
 from penstock.data.records import Records
@@ -16,18 +17,35 @@ from penstock.flow.plan import Settings, SourcePlan, TopicGroup
 from penstock.flow.stage.failures import TaskFailed
 from penstock.ids import TopicPartition
 
+log = logging.getLogger(__name__)
+
 _FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
 _INTRODUCE_S: Final = 1.0
 _TOPIC_TIMEOUT_S: Final = 60
-_MOST_BYTES: Final = 1_000_000  # librdkafka's default of message.max.bytes
+_MOST_BYTES: Final = 1_000_000  # librdkafka's default of message.max.bytes and batch.size
+_BATCH_OVERHEAD: Final = 512
 _OF_THE_CLIENT: Final = frozenset(
     {KafkaError._FATAL, KafkaError._FENCED, KafkaError._PURGE_QUEUE, KafkaError._STATE}
 )
 """Errors that say nothing about the record they come with."""
 
-Refused = tuple[Message, KafkaError]
+Refused = tuple[Any, KafkaError]
+"""A `Message` or `_Unsent`, and the reason."""
 
 Report = Callable[[KafkaError | None, Any], None]
+
+
+class BatchTooLarge(TaskFailed):
+    """A topic refused a batch of records that it may accept in batches of `batch_bytes`. Java's
+    producer would divide the batch; librdkafka does not."""
+
+    def __init__(self, topic: str, most_bytes: int | None) -> None:
+        self.batch_bytes = max(1, (most_bytes or 0) - _BATCH_OVERHEAD)
+        limit = "" if most_bytes is None else f" of more than {most_bytes} bytes"
+        super().__init__(
+            f"Topic '{topic}' does not accept batches{limit} (max.message.bytes). Set "
+            f"'producer.override.batch.size' to at most {self.batch_bytes}"
+        )
 
 
 class RecordRefused(Exception):
@@ -47,8 +65,9 @@ class Sending:
         self._check = check
         self._stops = not plan.tolerance.tolerate_all or plan.transactions is not None
         self._large_bytes = int(plan.producer.get("message.max.bytes", _MOST_BYTES)) // 2
+        self._batch_bytes = int(plan.producer.get("batch.size", _MOST_BYTES))
         self.first_refused: int | None = None
-        """The first poll that a refused record is from, if refusals are not tolerated."""
+        """The first poll since the last flush that a refused record is from."""
         self._topics = Topics(plan.topic_groups, plan.producer)
         self._refused: list[Refused] = []
         self._introduced = False
@@ -70,7 +89,7 @@ class Sending:
         accept; `poll` counts the polls since the last flush."""
         # confluent-kafka's batches have neither headers nor timestamps.
         singly = any(records.headers) or records.timestamps.count(None) < len(records)
-        report = partial(self._delivered, poll if self._stops else None)
+        report = partial(self._delivered, poll)
         if self._stops and (singly or self._may_be_too_large(records)):
             last: str | None = None
             for row, topic in enumerate(records.topics):
@@ -131,7 +150,21 @@ class Sending:
             self._raise_if_broken()
         self._raise_if_broken()
         refused, self._refused = self._refused, []
+        self._check_batches(refused)
         return refused
+
+    def _check_batches(self, refused: list[Refused]) -> None:
+        """Raises BatchTooLarge if records were refused because of the batch that they were in."""
+        too_large = {
+            message.topic() or ""
+            for message, error in refused
+            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and not isinstance(message, _Unsent)
+        }
+        for topic in too_large:
+            most_bytes = self._topics.max_message_bytes(topic)
+            too_narrow = BatchTooLarge(topic, most_bytes)
+            if too_narrow.batch_bytes < self._batch_bytes:
+                raise too_narrow
 
     def abort(self, timeout_s: float) -> None:
         """Aborts the open transaction; its delivery reports no longer count. Drops queued records,
@@ -198,7 +231,7 @@ class Sending:
                 self._check()
                 self.producer.poll(0.1)
             except KafkaException as error:
-                unsent: Any = _Unsent(topic, {**message, "headers": headers})
+                unsent = _Unsent(topic, {**message, "headers": headers})
                 if self._stops:
                     raise RecordRefused(row, (unsent, error.args[0])) from error
                 report(error.args[0], unsent)
@@ -269,6 +302,17 @@ class Topics:
             except KafkaException as error:
                 raise TaskFailed(_not_created(topic, group, error.args[0])) from error
         self._ensured.add(topic)
+
+    def max_message_bytes(self, topic: str) -> int | None:
+        """The size of the largest batch that a topic accepts; None if that cannot be read."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        try:
+            admin = AdminClient(self._settings)
+            described = admin.describe_configs([resource], request_timeout=_TOPIC_TIMEOUT_S)
+            return int(described[resource].result()["max.message.bytes"].value)
+        except (KafkaException, KeyError, ValueError) as error:
+            log.info("failed to read max.message.bytes of topic '%s': %s", topic, error)
+            return None
 
     def _create(self, topic: str, group: TopicGroup) -> None:
         admin = AdminClient(self._settings)

@@ -38,7 +38,7 @@ from penstock.flow.stage.failures import TaskFailed
 from penstock.flow.stage.hosted import HostPort, Interrupted
 from penstock.flow.stage.pipeline import Backoff, retriable
 from penstock.flow.stage.producing import AGAIN_MAX_MS, PartContext, Producing
-from penstock.flow.stage.sending import RecordRefused, Sending
+from penstock.flow.stage.sending import BatchTooLarge, RecordRefused, Sending
 from penstock.flow.traces import Carried
 
 log = logging.getLogger(__name__)
@@ -141,13 +141,37 @@ class SourceTask(Producing):
             self._open(_Context(self))
         self.say(Running(self.id))
         while not self.stopping:
-            self._take_answers()
-            if self._storing and time.monotonic() - self._requested_at > _PATIENCE_S:
-                self._await_answers(_PATIENCE_S)  # unreachable: another worker may own the task
-            elif not self._step():
-                self._await_answers(
-                    self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0)
-                )
+            try:
+                self._advance()
+            except BatchTooLarge as refusal:
+                if plan.transactions is not None:
+                    raise
+                self._start_over(refusal)
+
+    def _advance(self) -> None:
+        self._take_answers()
+        if self._storing and time.monotonic() - self._requested_at > _PATIENCE_S:
+            self._await_answers(_PATIENCE_S)  # unreachable: another worker may own the task
+        elif not self._step():
+            self._await_answers(self._reader.idle_ms / 1000 or (_ANSWER_S if self._storing else 0))
+
+    def _start_over(self, refusal: BatchTooLarge) -> None:
+        """Resumes after the stored offsets, with smaller batches."""
+        log.warning("%s. The task starts over with batches of that size", refusal)
+        self._acknowledge_rest()
+        self._store_rest()
+        if self._storing or self.cut_off:
+            raise refusal
+        self._sending.close()
+        self._reader.close()
+        self.interceptors.close()
+        size = {"batch.size": str(refusal.batch_bytes)}
+        self._plan = replace(self._plan, producer={**self._plan.producer, **size})
+        self._sending = Sending(self._plan, self._check_still_ours)
+        self._sent, self._polls, self._unsettled = [], 0, 0
+        self._sent_is_open = False
+        with self.busy():
+            self._open(_Context(self))
 
     def _await_answers(self, seconds: float) -> None:
         if seconds:
@@ -316,6 +340,7 @@ class SourceTask(Producing):
             self._store_if_requested()
         else:
             self._commit_transaction()
+        self._sending.first_refused = None
         self._sent = []
         self._polls = 0
 

@@ -23,6 +23,7 @@ from penstock.connectors.http.templates import Row, value_text
 
 _FLUSH_S: Final = 30.0
 _TOPIC_S: Final = 30.0
+_BATCH_BYTES: Final = 16_384  # Java's default; a topic may accept no larger batches
 _JAAS: Final = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _SAME: Final = frozenset(
     {
@@ -144,7 +145,13 @@ class Reporter:
             if topic.creates is not None:
                 _create(topic, *topic.creates)
             self._producers[topic.name] = Producer(
-                {"acks": "all", "linger.ms": 20, **topic.client, "log_level": 3}
+                {
+                    "acks": "all",
+                    "linger.ms": 20,
+                    "batch.size": _BATCH_BYTES,
+                    **topic.client,
+                    "log_level": 3,
+                }
             )
 
     def taken(self, row: Row, request: Request, answer: Answer) -> None:
