@@ -25,6 +25,7 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
+from penstock.testing.routed import routed
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for an S3")
 
@@ -336,6 +337,36 @@ def scheduled(url: str, **changes: str) -> dict[str, str]:
         timezone="UTC",
         **changes,
     )
+
+
+def test_objects_are_stored_by_the_topic_that_a_transform_gives_to_records(
+    store: ObjectStore, client: Any
+) -> None:
+    props = settings(store.url, flush_size="2", topics="orders,returns")
+    task = Task(props)
+    returns = TopicPartition("returns", AT.partition)
+    task.writer.assigned({returns: 0})
+    failed: Failed = {}
+    for offset in range(5):  # one poll each
+        rows = records_of([{"id": offset, "name": ""}], schema=ROW, first=offset)
+        task.writer.write(routed(rows, ["all", "orders-2024"], AT), failed)
+        rows = records_of([{"id": 10 + offset, "name": ""}], schema=ROW, first=offset)
+        task.writer.write(routed(rows, ["all"], returns), failed)
+    task.writer.flush()
+    task.writer.revoked(frozenset({AT, returns}), lost=False)
+    allowed = task.writer.pre_commit({AT: 5, returns: 5})
+    task.close()
+    assert failed == {}
+    assert allowed == {AT: 4, returns: 4}
+    found = objects(client, task.root)
+    assert {name: ids(data) for name, data in found.items()} == {
+        "all/partition=7/all+orders+7+0000000000.json": [0],
+        "orders-2024/partition=7/orders-2024+orders+7+0000000001.json": [1],
+        "all/partition=7/all+orders+7+0000000002.json": [2],
+        "orders-2024/partition=7/orders-2024+orders+7+0000000003.json": [3],
+        "all/partition=7/all+returns+7+0000000000.json": [10, 11],
+        "all/partition=7/all+returns+7+0000000002.json": [12, 13],
+    }
 
 
 def test_objects_of_another_task_are_neither_replaced_nor_repeated(

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from penstock.data.schema import Schema
 from penstock.data.schema import Value as Value
+from penstock.ids import TopicPartition
 
 T = TypeVar("T")
 
@@ -103,6 +104,14 @@ class Column:
         return len(self.values)
 
 
+@runtime_checkable
+class Consumed(Protocol):
+    """The consumed records of a sink's batch, before transforms."""
+
+    def partition(self, origin: int, /) -> TopicPartition:
+        """The topic partition of a record, by its origin."""
+
+
 @dataclass(slots=True)
 class Records:
     """A batch of Connect records on its way from or to Kafka.
@@ -123,7 +132,7 @@ class Records:
     headers: list[Sequence[Header]] = field(default_factory=list)
     origins: Sequence[int] = ()
     source: object = field(default=None, repr=False, compare=False)
-    """For the engine: the consumed records, for `RecordRef`s."""
+    """For the engine: the consumed records, for `RecordRef`s; see `Consumed`."""
 
     def __post_init__(self) -> None:
         if len(self.origins) != len(self.values):
@@ -176,6 +185,13 @@ class Records:
         return RecordRef(
             self.topics[row], partition, self.offsets[row], self.origins[row], self.source
         )
+
+    def original(self, row: int) -> TopicPartition:
+        """The topic partition from which a row was consumed, whatever topic transforms route it to
+        (KIP-793). Offsets are committed for it."""
+        if isinstance(self.source, Consumed):
+            return self.source.partition(self.origins[row])
+        return TopicPartition(self.topics[row], self.partitions[row] or 0)
 
     def with_topics(self, topics: list[str]) -> Records:
         return replace(self, topics=topics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,6 +20,7 @@ from penstock.flow.stage.failures import describe
 from penstock.flow.stage.pipeline import Failure, Pipeline, Stage, sink_steps
 from penstock.ids import TopicPartition
 from penstock.testing.contexts import SinkContextStub
+from penstock.testing.routed import ConsumedFrom
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -102,7 +104,8 @@ class SinkPreview:
             records, failures = pipeline.run(consumed)
             refused: dict[int, Exception] = {}
             if len(records):
-                writer.write(records, refused)
+                place = TopicPartition(consumed.topics[0], consumed.partitions[0] or 0)
+                writer.write(replace(records, source=ConsumedFrom(place)), refused)
             failures += [
                 Failure(records.origins[row], Stage.TASK_PUT, self._class_name, error)
                 for row, error in refused.items()

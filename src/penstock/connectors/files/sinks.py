@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.api import Props, SinkConnector, SinkContext, SinkWriter
 from penstock.api.settings import Config
@@ -33,12 +34,16 @@ class FileSink(SinkConnector):
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:
         store = self.store(config, context.task.connector)
-        return FileWriter(self.plan(config), store, context, _now)
+        return FileWriter(self._task_plan(config), store, context, _now)
 
     def open_preview(
         self, config: Config, context: SinkContext, show: Callable[[str], None]
     ) -> SinkWriter | None:
-        return FileWriter(self.plan(config), PreviewStore(show), context, _now)
+        return FileWriter(self._task_plan(config), PreviewStore(show), context, _now)
+
+    def _task_plan(self, config: Config) -> SinkPlan:
+        topics = [name for name in config.props.get("topics", "").split(",") if name.strip()]
+        return replace(self.plan(config), one_topic=len({name.strip() for name in topics}) == 1)
 
 
 def _now() -> int:

@@ -11,6 +11,7 @@ from penstock.flow.stage import failures
 from penstock.flow.stage.chunks import Chunk
 from penstock.flow.stage.failures import Letter
 from penstock.flow.stage.tap import Place
+from penstock.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ class Originals:
     def chunk(self, origin: int) -> Chunk:
         """The chunk of a record, which has its place in Kafka regardless of transforms."""
         return self._parts[self._at(origin)].chunk
+
+    def partition(self, origin: int) -> TopicPartition:
+        """The topic partition of a record in Kafka."""
+        return self.chunk(origin).partition
 
     def places(self, records: Records) -> Iterator[Place]:
         """Where records of the batch are in Kafka."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from base64 import b64encode
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from penstock.api import ConfigInvalid, Failed, Header, Records, TopicPartition
 from penstock.api.schema import INT64, OPTIONAL_BYTES, STRING, struct
 from penstock.connectors.files.settings.aiven import AIVEN_S3_SINK, aiven_plan
-from penstock.connectors.files.stores.store import NewFile, Store
+from penstock.connectors.files.stores.store import NewFile, Store, StoreUnavailable
 from penstock.connectors.files.write.writer import FileWriter
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
@@ -260,3 +262,42 @@ def test_parquet_is_compressed_within(envelope: str, columns: list[str]) -> None
 def test_impossible_settings_are_reported(settings: dict[str, str], name: str) -> None:
     with pytest.raises(ConfigInvalid, match=name.replace(".", r"\.")):
         AIVEN_S3_SINK.parse({**PLAIN, **settings})
+
+
+def test_an_older_record_of_a_key_never_replaces_a_later_one() -> None:
+    newer = threading.Event()
+
+    class Slow(Objects):
+        """Stores an older record only after the later one, if both are being stored."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.away = True
+
+        def create(self, path: str) -> NewFile:
+            store = self
+
+            class File(_Object):
+                def commit(self) -> None:
+                    if store.away:
+                        raise StoreUnavailable("the store is away")
+                    if b"".join(self.held) == b64("old"):
+                        newer.wait(0.3)
+                    super().commit()
+                    newer.set()
+
+            return File(path, self)
+
+    config = AIVEN_S3_SINK.parse({**PLAIN, "file.name.template": "{{key}}"})
+    store = Slow()
+    writer = FileWriter(aiven_plan(config), store, SinkContextStub(), lambda: NOW)
+    writer.assigned({AT: 0})
+    for first, value in enumerate((b"old", b"new")):
+        batch = raw(value, first=first, keys=["k"])
+        batch.topics, batch.partitions = [AT.topic], [AT.partition]
+        writer.write(batch, {})
+        with suppress(StoreUnavailable):
+            writer.flush()
+        store.away = False
+    assert store.objects == {"k": b64("new")}
+    writer.close()

@@ -2,7 +2,9 @@
 
 <topics.dir>/<topic>/<encoded partition>/<topic>+<partition>+<first offset>.<extension>
 
-with `+<last offset>` after the first one in HDFS (connectors.md §14).
+with `+<last offset>` after the first one in HDFS (connectors.md §14). The topic is that of the
+records after transforms. If other topics may be routed to it, `<source topic>+<partition>` stands
+for the partition: partition 0 of two topics must not have one name.
 """
 
 from __future__ import annotations
@@ -36,12 +38,25 @@ class Naming:
     """Whether names also contain the last offset."""
 
     def path(
-        self, topic: str, folder: str, partition: int, start: int, ending: str, end: int = 0
+        self,
+        topic: str,
+        folder: str,
+        partition: int,
+        start: int,
+        ending: str,
+        end: int = 0,
+        source: str = "",
     ) -> str:
-        """The full name of a file; `ending` begins with a dot. `end`: its last offset, if known."""
+        """The full name of a file; `ending` begins with a dot. `end`: its last offset, if known.
+        `source`: the topic of the partition, if the name needs it."""
         offsets = (start, end) if self.has_end else (start,)
-        parts = (topic, str(partition), *(str(offset).zfill(self.pad) for offset in offsets))
-        name = self.between.join(parts)
+        parts = (
+            topic,
+            source,
+            str(partition),
+            *(str(offset).zfill(self.pad) for offset in offsets),
+        )
+        name = self.between.join(part for part in parts if part)
         components = (self.root, topic, folder, f"{name}{ending}")
         return self.delimiter.join(component for component in components if component)
 

@@ -3,16 +3,17 @@
 A *span* is a run of records whose files are completed together, by a *cut*, and only offsets at
 cuts are committed. A cut resets all state, so later files depend only on later records: a task
 that restarts at a committed offset creates the same files with the same names, regardless of
-batches. The one exception is the clock: `rotate.schedule.interval.ms`, and partitioners that use
-it.
+batches. Records that transforms route to several topics share a span, for the same reason: its
+files, one for each topic and folder, are completed together. The one exception is the clock:
+`rotate.schedule.interval.ms`, and partitioners that use it.
 
 A cut happens, as in Confluent's connectors (connectors.md §13),
 
 - after a record: when the span has `flush.size` records, in all its files together;
 - before a record: when its time is `rotate.interval.ms` after that of the span's first; with
-  `rotate.interval.ms`, also when its folder differs from that of the previous record; when its
-  schema does not fit its file; when the record is a tombstone and the previous one is not, or vice
-  versa; when it would exceed the limit of open files;
+  `rotate.interval.ms`, also when its folder differs from that of its topic's previous record; when
+  its schema does not fit its file; when the record is a tombstone and the previous one is not, or
+  vice versa; when it would exceed the limit of open files;
 - at any time: when the clock reaches a multiple of `rotate.schedule.interval.ms`.
 """
 
@@ -27,6 +28,9 @@ from penstock.connectors.files.boundaries.schemas import Compatibility, Fit, fit
 
 Schemas = tuple[Schema | None, Schema | None]
 """The schemas of a record's value and, if keys are written, of its key."""
+
+Place = tuple[str, str]
+"""The topic and the folder of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +55,21 @@ class OpenFile:
     start: int  # the offset of its first record, which is in its name
     schemas: Schemas
     tombstones: bool = False
+    topic: str = ""  # of its records, after transforms
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.folder
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The records since the last cut."""
+    """The records since the last cut, of all topics that transforms route them to."""
 
-    files: Mapping[str, OpenFile] = field(default_factory=dict)  # by folder
+    files: Mapping[Place, OpenFile] = field(default_factory=dict)
     count: int = 0
     first_ms: int | None = None
-    folder: str | None = None  # of the last record
+    folders: Mapping[str, str] = field(default_factory=dict)  # of the last record, by topic
     tombstones: bool = False  # of the last record
     opened_ms: int = 0  # by the clock
     start: int = 0  # the offset of the first record
@@ -73,7 +82,7 @@ EMPTY: Final = Span()
 class Rows:
     """The properties of consecutive records of one topic partition that boundaries depend on.
 
-    `folders` and `tombstones` are one value for all rows, or a value for each. Only
+    `folders`, `tombstones` and `topics` are one value for all rows, or a value for each. Only
     `Rules.interval_ms` needs `times`. `schemas` are runs: the row after each, and its schemas.
     """
 
@@ -82,6 +91,7 @@ class Rows:
     schemas: Sequence[tuple[int, Schemas]]
     times: Sequence[int] | None = None
     tombstones: bool | Sequence[bool] = False
+    topics: str | Sequence[str] = ""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -113,8 +123,12 @@ def advance(rules: Rules, span: Span, rows: Rows, now: int) -> tuple[Span, list[
     if len(rows):
         if span.count and is_due(rules, span, now):
             plan.cut(rows.offsets[0])
-        if isinstance(rows.folders, str) and isinstance(rows.tombstones, bool):
-            plan.take_runs(rows.folders, rows.tombstones)
+        if (
+            isinstance(rows.folders, str)
+            and isinstance(rows.tombstones, bool)
+            and isinstance(rows.topics, str)
+        ):
+            plan.take_runs((rows.topics, rows.folders), rows.tombstones)
         else:
             plan.take_rows(0, len(rows))
     return plan.end()
@@ -151,11 +165,11 @@ class _Plan:
         self._files = dict(span.files)
         self._count = span.count
         self._first_ms = span.first_ms
-        self._folder = span.folder
+        self._folders = dict(span.folders)
         self._tombstones = span.tombstones
         self._opened_ms = span.opened_ms
         self._start = span.start
-        self._adds: dict[str, list[int] | range] = {}  # since the last cut
+        self._adds: dict[Place, list[int] | range] = {}  # since the last cut
         self._actions: list[Action] = []
         self._refused: Refused = {}
 
@@ -165,7 +179,7 @@ class _Plan:
             self._files,
             self._count,
             self._first_ms,
-            self._folder,
+            self._folders,
             self._tombstones,
             self._opened_ms,
             self._start,
@@ -178,23 +192,23 @@ class _Plan:
         self._files = {}
         self._count = 0
         self._first_ms = None
-        self._folder = None
+        self._folders = {}
 
-    def take_runs(self, folder: str, tombstones: bool) -> None:
-        """Takes all rows of one folder: whole runs of one schema at once."""
+    def take_runs(self, place: Place, tombstones: bool) -> None:
+        """Takes all rows of one topic and folder: whole runs of one schema at once."""
         start = 0
         for stop, schemas in self._rows.schemas:
             at = start
             while at < stop:
                 # A cut is possible before the first row; later only by time or count.
-                self._take(at, folder, tombstones, schemas)
+                self._take(at, place, tombstones, schemas)
                 at += 1
                 if self._rules.interval_ms is not None:
                     continue
                 if at < stop and self._count and at - 1 not in self._refused:
                     more = min(stop - at, self._rules.flush_size - self._count)
                     if more > 0:
-                        self._extend(folder, at, at + more)
+                        self._extend(place, at, at + more)
                         at += more
             start = stop
 
@@ -204,20 +218,22 @@ class _Plan:
         runs = iter(rows.schemas)
         end, schemas = next(runs)
         one_folder = rows.folders if isinstance(rows.folders, str) else None
+        one_topic = rows.topics if isinstance(rows.topics, str) else None
         one_kind = rows.tombstones if isinstance(rows.tombstones, bool) else None
         for at in range(start, stop):
             while at >= end:
                 end, schemas = next(runs)
             folder = rows.folders[at] if one_folder is None else one_folder
             kind = rows.tombstones[at] if one_kind is None else one_kind  # type: ignore[index]
-            self._take(at, folder, kind, schemas)
+            topic = rows.topics[at] if one_topic is None else one_topic
+            self._take(at, (topic, folder), kind, schemas)
 
-    def _take(self, at: int, folder: str, tombstone: bool, schemas: Schemas) -> None:
+    def _take(self, at: int, place: Place, tombstone: bool, schemas: Schemas) -> None:
         rules, rows = self._rules, self._rows
         time = rows.times[at] if rows.times is not None else None
-        file = self._files.get(folder)
+        file = self._files.get(place)
         if self._count:
-            cut = tombstone != self._tombstones or self._is_over(time, folder)
+            cut = tombstone != self._tombstones or self._is_over(time, place)
             if not cut and file is None and rules.max_files is not None:
                 cut = len(self._files) >= rules.max_files
             if not cut and file is not None and file.schemas is not schemas:
@@ -235,38 +251,40 @@ class _Plan:
             self._start = rows.offsets[at]
         if file is None:
             start = self._start if rules.by_span else rows.offsets[at]
-            self._files[folder] = OpenFile(folder, start, schemas, tombstone)
-        self._folder = folder
+            self._files[place] = OpenFile(place[1], start, schemas, tombstone, place[0])
+        if rules.interval_ms is not None:
+            self._folders[place[0]] = place[1]
         self._tombstones = tombstone
-        self._extend(folder, at, at + 1)
+        self._extend(place, at, at + 1)
 
-    def _is_over(self, time: int | None, folder: str) -> bool:
+    def _is_over(self, time: int | None, place: Place) -> bool:
         interval_ms = self._rules.interval_ms
         if interval_ms is None:
             return False
-        if self._rules.cut_on_folder and folder != self._folder:
+        topic, folder = place
+        if self._rules.cut_on_folder and folder != self._folders.get(topic, folder):
             return True
         return (
             time is not None and self._first_ms is not None and time - self._first_ms >= interval_ms
         )
 
-    def _extend(self, folder: str, start: int, stop: int) -> None:
+    def _extend(self, place: Place, start: int, stop: int) -> None:
         """Adds consecutive rows to an open file, and cuts when the span is full."""
-        rows = self._adds.get(folder)
+        rows = self._adds.get(place)
         if rows is None:
-            self._adds[folder] = range(start, stop)
+            self._adds[place] = range(start, stop)
         elif isinstance(rows, range) and rows.stop == start:
-            self._adds[folder] = range(rows.start, stop)
+            self._adds[place] = range(rows.start, stop)
         else:
             if isinstance(rows, range):
-                rows = self._adds[folder] = list(rows)
+                rows = self._adds[place] = list(rows)
             rows.extend(range(start, stop))
         self._count += stop - start
         if self._count >= self._rules.flush_size:
             self.cut(self._rows.offsets[stop - 1] + 1)
 
     def _flush_adds(self) -> None:
-        self._actions += [Add(self._files[folder], rows) for folder, rows in self._adds.items()]
+        self._actions += [Add(self._files[place], rows) for place, rows in self._adds.items()]
         self._adds = {}
 
 

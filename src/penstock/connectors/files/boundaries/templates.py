@@ -152,9 +152,18 @@ class TemplateNaming:
     has_end: bool = False
 
     def path(
-        self, topic: str, folder: str, partition: int, start: int, ending: str, end: int = 0
+        self,
+        topic: str,
+        folder: str,
+        partition: int,
+        start: int,
+        ending: str,
+        end: int = 0,
+        source: str = "",
     ) -> str:
-        """The full name of a file, including the extension in the template."""
+        """The full name of a file, including the extension in the template. A file with the latest
+        record of a key has no `source`: its records replace each other whatever topic they had."""
+        prefix = f"{source}+" if source and not self.template.is_compact else ""
         *stamp, key = folder.split(_SEPARATOR, len(self.template.units))
         if not self.template.units:
             _, key = folder.split(_SEPARATOR, 1)
@@ -169,7 +178,7 @@ class TemplateNaming:
                 case Variable("key"):
                     texts.append(key)
                 case Variable("partition", value):
-                    texts.append(str(partition).zfill(10 if value == "true" else 0))
+                    texts.append(prefix + str(partition).zfill(10 if value == "true" else 0))
                 case Variable("start_offset", value):
                     texts.append(str(start).zfill(20 if value == "true" else 0))
                 case Variable("timestamp", value):

@@ -9,7 +9,8 @@ of its commit, in the order of offsets, and if a topic partition has a single wr
   exist, and renames them when they are complete. A task that claims the partition moves the
   sessions of others into its own: from then on they can neither create nor rename anything.
 - A commit of several files is first recorded as a *plan* in the session: a task that takes the
-  session over carries out its plan.
+  session over carries out its plan. So is a commit of files whose names do not show the offsets of
+  the partition, because transforms route its records to another topic; then the plan shows them.
 - `<logs.dir>/<topic>/<partition>/next+<offset>` records where to resume if files were moved away.
 """
 
@@ -162,6 +163,8 @@ class _Session(Claim):
         self.folder = f"{self._root}/{uuid4()}"
         self._marker: str | None = None
         self._is_planned = False
+        self._taken: list[str] = []  # the sessions of others
+        self._planned: list[int] = []  # the offsets after their plans
         self.next: int | None = None
 
     def begin(self) -> None:
@@ -176,13 +179,13 @@ class _Session(Claim):
                         raise _taken_over(self.folder)
                     continue  # its owner removed it
                 self._finish(moved)
-                hadoop.delete(moved)
+                self._taken.append(moved)
 
     def take_over(self, end: int | None) -> None:
         """Finds where to resume; `end` is the largest offset in file names."""
         hadoop = self._store.hadoop
         folder = self._store.folders.log(self._topic_partition)
-        positions = [] if end is None else [end + 1]
+        positions = [*self._planned] if end is None else [*self._planned, end + 1]
         logs: list[str] = []
         markers: list[tuple[int, str]] = []
         for entry in hadoop.entries(folder):
@@ -200,8 +203,9 @@ class _Session(Claim):
             self._marker = path
         if positions:
             self.note(max(positions))
-        for path in logs:
+        for path in (*logs, *self._taken):
             hadoop.delete(path)
+        self._taken = []
 
     def create(self, path: str) -> NewFile:
         _, dot, ending = path.rpartition("+")[2].partition(".")
@@ -211,7 +215,7 @@ class _Session(Claim):
         complete = [file for file in files if isinstance(file, _HdfsFile)]
         pairs = [(file.temporary, f"{self._store.root}/{file.path}") for file in complete]
         plan = None
-        if len(pairs) > 1:
+        if len(pairs) > 1 or not all(self._shows_offsets(file) for file in complete):
             plan = f"{self.folder}/{next}{_PLAN}"
             self._write_plan(plan, pairs)
             self._is_planned = True
@@ -221,6 +225,12 @@ class _Session(Claim):
         if plan is not None:
             self._store.hadoop.delete(plan)
             self._is_planned = False
+
+    def _shows_offsets(self, file: NewFile) -> bool:
+        """Whether the name of a file shows the offsets of the session's partition."""
+        topic, partition = self._topic_partition
+        parsed = offsets_of(file.path.rpartition("/")[2])
+        return parsed is not None and parsed[:2] == (topic, partition)
 
     def note(self, next: int) -> None:
         if self.next is not None and self.next >= next and self._marker is not None:
@@ -263,6 +273,9 @@ class _Session(Claim):
             elif entry.path.endswith(_PLAN):
                 for name, target in json.loads(hadoop.read(entry.path)):
                     self._publish_if_pending(f"{session}/{name}", target)
+                name = entry.path.rpartition("/")[2].removesuffix(_PLAN)
+                if name.isdecimal():
+                    self._planned.append(int(name))
 
     def _apply(self, path: str) -> list[int]:
         """Carries out a log of Confluent's connector; returns the offset after its last commit."""

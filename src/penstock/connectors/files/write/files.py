@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from penstock.api import Column, DataError, Failed, Header, Records
 from penstock.api.schema import ProjectionError, Schema, Value, projector, struct, text
-from penstock.connectors.files.boundaries.spans import Schemas
+from penstock.connectors.files.boundaries.spans import Place, Schemas
 from penstock.connectors.files.formats.format import Encoder, Format
 from penstock.connectors.files.stores.store import FileExists, NewFile
 from penstock.connectors.files.write.rows import HEADERS
@@ -179,13 +179,13 @@ class Storing:
     def __init__(
         self,
         offset: int,
-        files: Sequence[tuple[str, NewFile]],
+        files: Sequence[tuple[Place, NewFile]],
         pool: Executor,
         publish: Callable[[Sequence[NewFile], int], None] | None = None,
         before: Storing | None = None,
     ) -> None:
-        """`files`, each with its folder. `publish` is called when all files are committed and the
-        span `before` is published."""
+        """`files`, each with its topic and folder. `publish` is called when all are committed and
+        the span `before` is published."""
         self.offset = offset
         self._files = files
         self._pool = pool
@@ -228,14 +228,17 @@ class Storing:
             future.done() and _error(future) is None for future in self._futures()
         )
 
-    def ends_of_others(self) -> dict[str, int]:
-        """The last offsets, by folder, of files that other writers have stored under the same
-        names."""
-        ends: dict[str, int] = {}
-        for (folder, _), future in zip(self._files, self._commits or (), strict=False):
-            error = _error(future) if future.done() else None
+    def ends_of_others(self) -> dict[Place, int]:
+        """The last offsets of files that other writers have stored under the same names. If there
+        is one, waits for the others."""
+        ends: dict[Place, int] = {}
+        commits = self._commits or ()
+        if not any(isinstance(_error(each), FileExists) for each in commits if each.done()):
+            return ends
+        for (place, _), future in zip(self._files, commits, strict=True):
+            error = _error(future)
             if isinstance(error, FileExists):
-                ends[folder] = max(error.end, ends.get(folder, error.end))
+                ends[place] = max(error.end, ends.get(place, error.end))
         return ends
 
     def retry(self) -> None:

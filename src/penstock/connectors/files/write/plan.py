@@ -96,3 +96,5 @@ class SinkPlan:
     """Whether a file holds one record, the latest."""
     cut_on_flush: bool = False
     """Whether files are completed whenever offsets are committed."""
+    one_topic: bool = False
+    """Whether the connector reads a single topic."""

@@ -16,7 +16,7 @@ from penstock.connectors.files.boundaries.paths import (
     field_text,
     schema_text,
 )
-from penstock.connectors.files.boundaries.spans import Rows, Schemas
+from penstock.connectors.files.boundaries.spans import Place, Rows, Schemas
 from penstock.connectors.files.boundaries.templates import Stamps, folder_of
 from penstock.connectors.files.boundaries.times import time_of
 from penstock.connectors.files.write.plan import (
@@ -43,16 +43,19 @@ class Accepted:
     rows: Rows
 
 
-def without_stored(accepted: Accepted, ends: Mapping[str, int]) -> Accepted:
-    """Leaves out records that the files of their folders already hold: those up to these
+def without_stored(accepted: Accepted, ends: Mapping[Place, int]) -> Accepted:
+    """Leaves out records that the files of their topics and folders already hold: those up to these
     offsets."""
-    folders = accepted.rows.folders
+    folders, topics = accepted.rows.folders, accepted.rows.topics
     offsets = accepted.records.offsets
     row_folders = [folders] * len(offsets) if isinstance(folders, str) else folders
+    row_topics = [topics] * len(offsets) if isinstance(topics, str) else topics
     stored = {
         row
-        for row, (folder, offset) in enumerate(zip(row_folders, offsets, strict=True))
-        if offset <= ends.get(folder, -1)
+        for row, (place, offset) in enumerate(
+            zip(zip(row_topics, row_folders, strict=True), offsets, strict=True)
+        )
+        if offset <= ends.get(place, -1)
     }
     if not stored:
         return accepted
@@ -75,6 +78,7 @@ def without_stored(accepted: Accepted, ends: Mapping[str, int]) -> Accepted:
             rows.tombstones
             if isinstance(rows.tombstones, bool)
             else [rows.tombstones[row] for row in remaining],
+            topics if isinstance(topics, str) else [topics[row] for row in remaining],
         ),
     )
 
@@ -133,7 +137,14 @@ class RowReader:
         return Accepted(
             remaining,
             batch_rows,
-            Rows(remaining.offsets, folders, self._schemas(remaining), times, tombstone_flags),
+            Rows(
+                remaining.offsets,
+                folders,
+                self._schemas(remaining),
+                times,
+                tombstone_flags,
+                self._topics(remaining),
+            ),
         )
 
     @staticmethod
@@ -278,6 +289,14 @@ class RowReader:
                 bad[row] = error
                 texts.append("")
         return texts
+
+    def _topics(self, records: Records) -> str | list[str]:
+        """The topics of records after transforms: one for all if they have the same, or if names of
+        files do not contain it."""
+        folders, topics = self._plan.folders, records.topics
+        if isinstance(folders, ByTemplate) and "topic" not in folders.template.names:
+            return ""
+        return topics[0] if topics and topics.count(topics[0]) == len(topics) else topics
 
     def _schemas(self, records: Records) -> list[tuple[int, Schemas]]:
         shape = self._plan.shape

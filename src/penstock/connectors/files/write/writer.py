@@ -1,8 +1,9 @@
 """Writes the records of one sink task into files.
 
-Files of a span are open until a cut completes them (`boundaries.spans`), then a few threads store
-them while the next ones are written. Offsets are committed up to the last cut before the first file
-that is not stored.
+A span has the records of one topic partition of Kafka, and a file for each topic that transforms
+route them to and each folder. Its files are open until a cut completes them (`boundaries.spans`),
+then a few threads store them while the next ones are written. Offsets are committed up to the last
+cut before the first file that is not stored.
 
 Where files end by the clock (`rotate.schedule.interval.ms`), a task that takes over from another
 one may find files of the same names that end elsewhere. If the store knows where they end, the task
@@ -33,6 +34,7 @@ from penstock.connectors.files.boundaries.spans import (
     Add,
     Cut,
     OpenFile,
+    Place,
     Span,
     advance,
     is_due,
@@ -66,7 +68,7 @@ class _Partition:
 
     topic_partition: TopicPartition
     span: Span = EMPTY
-    open: dict[str, OpenFiles | DataError] = field(default_factory=dict)  # by folder
+    open: dict[Place, OpenFiles | DataError] = field(default_factory=dict)
     storing: deque[Storing] = field(default_factory=deque)
     stored: int | None = None  # the last cut before which all files are stored
     next: int = 0  # the offset after the last record
@@ -75,8 +77,8 @@ class _Partition:
     losses: int = 0  # lost files since one was stored
     unclaimed: bool = False  # the store claims partitions, but not this one yet
     back_at: int | None = None  # the offset it went back to, until records arrive from there
-    others: dict[str, int] = field(default_factory=dict)
-    """The last offsets of files that other tasks have stored, by folder."""
+    others: dict[Place, int] = field(default_factory=dict)
+    """The last offsets of files that other tasks have stored."""
     last_of_others: int = -1
     """The greatest of them. No offset up to there is committed: a task that began there would not
     find these files by their names."""
@@ -127,7 +129,7 @@ class FileWriter(SinkWriter):
         if not len(records):
             return
         # Errors of the store are raised before anything is written, not halfway.
-        topic_partition = TopicPartition(records.topics[0], records.partitions[0] or 0)
+        topic_partition = records.original(0)
         partition = self._partitions.get(topic_partition)
         if partition is None:
             partition = self._partitions[topic_partition] = _Partition(topic_partition)
@@ -155,7 +157,7 @@ class FileWriter(SinkWriter):
                 case Add(file, rows):
                     if self._plan.latest_only:
                         rows = rows[-1:]
-                        older = partition.open.pop(file.folder, None)
+                        older = partition.open.pop(file.place, None)
                         if isinstance(older, OpenFiles):
                             older.drop()
                     opened = self._opened(partition, file)
@@ -263,9 +265,12 @@ class FileWriter(SinkWriter):
 
     def _opened(self, partition: _Partition, file: OpenFile) -> OpenFiles | DataError:
         """The open file, created if necessary; or the error that prevents it."""
-        opened = partition.open.get(file.folder)
+        opened = partition.open.get(file.place)
         if opened is None:
-            topic, number = partition.topic_partition
+            source, number = partition.topic_partition
+            topic = self._plan.named(file.topic)
+            if file.topic == source or (self._plan.one_topic and not self._plan.naming.has_end):
+                source = ""
             # Tombstones have no value to be written.
             formats = self._formats[1:] if file.tombstones else self._formats
             try:
@@ -274,24 +279,24 @@ class FileWriter(SinkWriter):
                     file.schemas,
                     formats,
                     lambda ending, end: self._plan.naming.path(
-                        topic, file.folder, number, file.start, ending, end
+                        topic, file.folder, number, file.start, ending, end, source
                     ),
                     self._plan.shape,
                     create_only=self._plan.create_only,
                 )
             except DataError as error:
                 opened = error
-            partition.open[file.folder] = opened
+            partition.open[file.place] = opened
         return opened
 
     def _cut(self, partition: _Partition, offset: int) -> None:
         """Completes all open files."""
         files = []
-        for folder, opened in partition.open.items():
+        for place, opened in partition.open.items():
             if isinstance(opened, DataError):
                 continue
             if opened.rows:
-                files += [(folder, file) for file in opened.finish()]
+                files += [(place, file) for file in opened.finish()]
             else:
                 opened.drop()
         partition.open = {}
@@ -302,16 +307,17 @@ class FileWriter(SinkWriter):
 
     def _begin(self, partition: _Partition) -> None:
         """Starts storing spans: all at once, but one after the other where files of other writers
-        have to be noticed, since that works for the first span only."""
+        have to be noticed, since that works for the first span only, and where a later span may
+        replace files of an earlier one."""
         for storing in partition.storing:
             storing.begin()
-            if self._plan.create_only:
+            if self._plan.create_only or self._plan.latest_only:
                 return
 
     def _goes_back(self, partition: _Partition) -> bool:
         """Whether another task has stored files of the same names. If so, returns to the last cut
         and notes which records to skip."""
-        others: dict[str, int] = {}
+        others: dict[Place, int] = {}
         for storing in partition.storing:
             others |= storing.ends_of_others()
         if not others:
@@ -323,8 +329,8 @@ class FileWriter(SinkWriter):
             partition.topic_partition,
         )
         self._drop(partition.topic_partition)
-        for folder, end in others.items():
-            partition.others[folder] = max(end, partition.others.get(folder, end))
+        for place, end in others.items():
+            partition.others[place] = max(end, partition.others.get(place, end))
             partition.last_of_others = max(end, partition.last_of_others)
         partition.span = EMPTY
         partition.next = partition.back_at = offset

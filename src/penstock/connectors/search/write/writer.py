@@ -110,12 +110,10 @@ class SearchWriter(SinkWriter):
         for request in self._pending:
             request.done.wait()
             if request.error is not None:
-                topics, numbers = request.records.topics, request.records.partitions
                 request.actions = [
                     action
                     for action in request.actions
-                    if TopicPartition(topics[action.row], numbers[action.row] or 0)
-                    not in partitions
+                    if request.records.original(action.row) not in partitions
                 ]
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailabl
 from penstock.connectors.files.write.writer import FileWriter
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
+from penstock.testing.routed import routed
 
 from .memory_hadoop import Disk, Killed, MemoryHadoop
 from .test_wal import HEAD, entry
@@ -51,6 +52,7 @@ class Task:
         given: dict[str, str],
         committed: int = 0,
         before: Callable[[str, str], None] = lambda what, path: None,
+        routes_to: str = "",
     ) -> None:
         config = HDFS_SINK.parse(given)
         self.hadoop = MemoryHadoop(disk, before)
@@ -59,6 +61,7 @@ class Task:
         self.writer = FileWriter(hdfs_plan(config), store, self.context, lambda: 1_700_000_000_000)
         self.next = committed
         self.committed = committed
+        self.routes_to = routes_to
 
     def assign(self) -> None:
         self.writer.assigned({AT: self.next})
@@ -77,6 +80,8 @@ class Task:
             rows = [{"id": at, "kind": "ab"[at % 2]} for at in range(self.next, upto)]
             records = records_of(rows, schema=ROW, topic=AT.topic, first=self.next)
             records.partitions = [AT.partition] * len(records)
+            if self.routes_to:
+                records = routed(records, [self.routes_to], AT)
             failed: Failed = {}
             self.writer.write(records, failed)
             assert failed == {}
@@ -212,6 +217,59 @@ def test_a_task_that_is_killed_at_any_operation_leaves_neither_gaps_nor_duplicat
         assert disk.files("/topics/orders") == expected, kill_at
         again.writer.close()
         assert not [path for path in disk.entries if "_tmp" in path], kill_at
+
+
+@pytest.mark.parametrize("given", [props(), BY_KIND], ids=["one", "several"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_so_does_a_task_whose_records_are_routed_to_another_topic(
+    given: dict[str, str], when: str
+) -> None:
+    operations: list[str] = []
+    whole = Disk()
+    task = Task(whole, given, 0, lambda what, path: operations.append(what), "all")
+    task.run(TOTAL)
+    expected = whole.files("/topics/all")
+    names = [name.rpartition("/")[2] for name in expected]
+    assert all(name.startswith("all+orders+7+") for name in names)
+    for kill_at in range(len(operations)):
+        disk = Disk()
+        left = kill_at
+        dead = False
+
+        def before(what: str, path: str) -> None:
+            nonlocal left, dead
+            if dead or (left <= 0 and (when == "before" or what == "renamed")):
+                dead = True
+                raise Killed
+            left -= 1
+
+        task = Task(disk, given, 0, before, "all")
+        with suppress(Killed):
+            task.run(TOTAL)
+        again = Task(disk, given, task.committed, routes_to="all")
+        again.run(TOTAL)
+        assert disk.files("/topics/all") == expected, kill_at
+        again.writer.close()
+
+
+def test_files_of_records_routed_to_a_topic_do_not_hide_records_of_that_topic() -> None:
+    disk = Disk()
+    routing = Task(disk, props(), routes_to="orders")
+    source = TopicPartition("returns", AT.partition)
+    routing.writer.assigned({source: 0})
+    rows = [{"id": at, "kind": "r"} for at in range(5)]
+    failed: Failed = {}
+    records = routed(records_of(rows, schema=ROW, topic="x"), ["orders"], source)
+    routing.writer.write(records, failed)
+    assert failed == {}
+    routing.writer.flush()
+    assert len(disk.files("/topics/orders")) == 1
+    task = Task(disk, props())
+    task.assign()
+    assert task.next == 0
+    task.write(5)
+    task.commit()
+    assert len(disk.files("/topics/orders")) == 2
 
 
 def test_a_task_whose_partition_was_taken_over_can_write_nothing() -> None:

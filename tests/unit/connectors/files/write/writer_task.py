@@ -84,6 +84,7 @@ class Task:
         tolerates_errors: bool = False,
         schema_folder: SchemaFolder = SchemaFolder.NONE,
         create_only: bool = False,
+        one_topic: bool = True,
     ) -> None:
         self.store = MemoryStore({}) if store is None else store
         self.clock = Clock()
@@ -91,6 +92,7 @@ class Task:
             local_plan(LOCAL_SINK.parse({**BASE, **settings})),
             schema_folder=schema_folder,
             create_only=create_only,
+            one_topic=one_topic,
         )
         self.context = SinkContextStub(tolerates_errors=tolerates_errors)
         self.writer = FileWriter(plan, self.store, self.context, self.clock)
