@@ -16,11 +16,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from penstock.api import Failed, Records, TopicPartition, Unavailable
+from penstock.api import Failed, Records, TaskId, TopicPartition, Unavailable
 from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.files.gcs import GcsSink
 from penstock.connectors.files.gcs_aiven import AivenGcsSink
-from penstock.connectors.files.stores.store import StoreRefused
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.object_store import FaultyProxy
@@ -137,15 +137,16 @@ class TestAzure(_Case):
 class Task:
     """A writer, called as a worker calls it."""
 
-    def __init__(self, kind: Kind, props: dict[str, str], start: int = 0) -> None:
+    def __init__(
+        self, kind: Kind, props: dict[str, str], start: int = 0, connector: str = "connector"
+    ) -> None:
         self.root = props["topics.dir"]
-        connector = kind.sink()
-        self.context = SinkContextStub()
-        self.writer = connector.open(kind.sink.plugin.config.parse(props), self.context)
+        self.context = SinkContextStub(TaskId(connector, 0))
+        self.writer = kind.sink().open(kind.sink.plugin.config.parse(props), self.context)
         self.writer.assigned({AT: start})
         self.reached = start
 
-    def write(self, first: int, stop: int, size: int = 0) -> None:
+    def write(self, first: int, stop: int, size: int = 0, time: int | None = None) -> None:
         chance = random.Random(first)
         rows = [
             {"id": number, "name": chance.randbytes(size).hex() if size else f"row {number}"}
@@ -153,6 +154,8 @@ class Task:
         ]
         records = records_of(rows, schema=ROW, topic=AT.topic, first=first)
         records.partitions = [AT.partition] * len(records)
+        if time is not None:
+            records.timestamps = [time] * len(records)
         failed: Failed = {}
         self.writer.write(records, failed)
         assert failed == {}
@@ -300,6 +303,86 @@ def test_objects_of_another_task_are_neither_replaced_nor_repeated(store: Runnin
     second.close()
     found = store.objects.under(second.root)
     assert [ids(found[name]) for name in sorted(found)] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("what", ["lineage", "timestamp", "connector"])
+def test_an_object_of_another_origin_is_replaced_whatever_its_name(
+    store: Running, what: str
+) -> None:
+    """Offsets were reset, or the topic was created again."""
+    props = scheduled(store, store.url)
+    first = Task(store.kind, props)
+    first.write(0, 4)
+    assert first.committed() == 4
+    first.close()
+    connector = "other" if what == "connector" else "connector"
+    time = 5 if what == "timestamp" else None
+    second = Task(store.kind, {**props, "flush.size": "3"}, connector=connector)
+    if what == "lineage":
+        second.context.lineages[AT] = "2"
+    second.write(0, 3, time=time)
+    assert second.committed() == 3
+    second.close()
+    assert second.context.sought == []
+    assert list(map(ids, store.objects.under(second.root).values())) == [[0, 1, 2]]
+    third = Task(store.kind, props, connector=connector)
+    third.context.lineages[AT] = second.context.lineage(AT)
+    third.write(0, 4, time=time)
+    with suppress(Unavailable):
+        third.committed()
+    assert third.context.sought == [{AT: 0}], "the object that replaced it is not recognized"
+    third.close()
+
+
+def test_an_object_of_a_task_that_began_later_is_not_replaced(store: Running) -> None:
+    props = scheduled(store, store.url)
+    later = Task(store.kind, props)
+    later.context.lineages[AT] = "2"
+    later.write(0, 4)
+    assert later.committed() == 4
+    zombie = Task(store.kind, {**props, "flush.size": "2"})
+    zombie.write(0, 2)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="began later"):
+            zombie.committed()
+    assert zombie.context.sought == []
+    zombie.close()
+    later.close()
+    assert list(map(ids, store.objects.under(later.root).values())) == [[0, 1, 2, 3]]
+
+
+def test_an_object_that_changes_while_it_is_replaced_is_looked_at_again(
+    proxy: FaultyProxy, store: Running
+) -> None:
+    props = scheduled(store, store.url)
+    old = Task(store.kind, props)
+    old.write(0, 4)
+    old.committed()
+    old.close()
+    task = Task(
+        store.kind, {**props, **scheduled(store, proxy.url), "topics.dir": props["topics.dir"]}
+    )
+    rival = Task(store.kind, {**props, "flush.size": "3"})
+    for each in (task, rival):
+        each.context.lineages[AT] = "2"
+    puts: list[str] = []
+
+    def fault(method: str, path: str) -> str | None:
+        if method in ("PUT", "POST"):
+            puts.append(path)
+            if len(puts) == 2:  # the existing object was looked at
+                rival.write(0, 3)
+                assert rival.committed() == 3
+        return None
+
+    proxy.fault = fault
+    task.write(0, 4)
+    with suppress(Unavailable):
+        task.committed()
+    assert task.context.sought == [{AT: 0}]
+    task.close()
+    rival.close()
+    assert list(map(ids, store.objects.under(task.root).values())) == [[0, 1, 2]]
 
 
 def test_an_object_that_was_stored_before_its_answer_was_lost_is_its_writers_own(

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.config import Config
 
-from penstock.api import Failed, PenstockError, Records, TopicPartition, Unavailable
+from penstock.api import Failed, PenstockError, Records, TaskId, TopicPartition, Unavailable
 from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.files.s3 import S3Sink
 from penstock.connectors.files.settings.s3 import S3_SINK, s3_options
@@ -169,15 +169,15 @@ AT = TopicPartition("orders", 7)
 class Task:
     """A writer, called as a worker calls it."""
 
-    def __init__(self, props: dict[str, str], start: int = 0) -> None:
+    def __init__(self, props: dict[str, str], start: int = 0, connector: str = "connector") -> None:
         self.root = props["topics.dir"]
         config = S3_SINK.parse(props)
-        self.context = SinkContextStub()
+        self.context = SinkContextStub(TaskId(connector, 0))
         self.writer = S3Sink().open(config, self.context)
         self.writer.assigned({AT: start})
         self.reached = start
 
-    def write(self, first: int, stop: int, size: int = 0) -> None:
+    def write(self, first: int, stop: int, size: int = 0, time: int | None = None) -> None:
         chance = random.Random(first)
         rows = [
             {"id": number, "name": chance.randbytes(size).hex() if size else f"row {number}"}
@@ -185,6 +185,8 @@ class Task:
         ]
         records = records_of(rows, schema=ROW, topic=AT.topic, first=first)
         records.partitions = [AT.partition] * len(records)
+        if time is not None:
+            records.timestamps = [time] * len(records)
         failed: Failed = {}
         self.writer.write(records, failed)
         assert failed == {}
@@ -387,6 +389,86 @@ def test_objects_of_another_task_are_neither_replaced_nor_repeated(
     second.close()
     found = objects(client, second.root)
     assert [ids(found[name]) for name in sorted(found)] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("what", ["lineage", "timestamp", "connector"])
+def test_an_object_of_another_origin_is_replaced_whatever_its_name(
+    store: ObjectStore, client: Any, what: str
+) -> None:
+    """Offsets were reset, or the topic was created again."""
+    props = scheduled(store.url)
+    first = Task(props)
+    first.write(0, 4)
+    assert first.committed() == 4
+    first.close()
+    connector = "other" if what == "connector" else "connector"
+    time = 5 if what == "timestamp" else None
+    second = Task({**props, "flush.size": "3"}, connector=connector)
+    if what == "lineage":
+        second.context.lineages[AT] = "2"
+    second.write(0, 3, time=time)
+    assert second.committed() == 3
+    second.close()
+    assert second.context.sought == []
+    assert list(map(ids, objects(client, second.root).values())) == [[0, 1, 2]]
+    third = Task(props, connector=connector)
+    third.context.lineages[AT] = second.context.lineage(AT)
+    third.write(0, 4, time=time)
+    with suppress(Unavailable):
+        third.committed()
+    assert third.context.sought == [{AT: 0}], "the object that replaced it is not recognized"
+    third.close()
+
+
+def test_an_object_of_a_task_that_began_later_is_not_replaced(
+    store: ObjectStore, client: Any
+) -> None:
+    props = scheduled(store.url)
+    later = Task(props)
+    later.context.lineages[AT] = "2"
+    later.write(0, 4)
+    assert later.committed() == 4
+    zombie = Task({**props, "flush.size": "2"})
+    zombie.write(0, 2)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="began later"):
+            zombie.committed()
+    assert zombie.context.sought == []
+    zombie.close()
+    later.close()
+    assert list(map(ids, objects(client, later.root).values())) == [[0, 1, 2, 3]]
+
+
+def test_an_object_that_changes_while_it_is_replaced_is_looked_at_again(
+    proxy: FaultyProxy, store: ObjectStore, client: Any
+) -> None:
+    props = scheduled(store.url)
+    old = Task(props)
+    old.write(0, 4)
+    old.committed()
+    old.close()
+    task = Task({**props, "store.url": proxy.url})
+    rival = Task({**props, "flush.size": "3"})
+    for each in (task, rival):
+        each.context.lineages[AT] = "2"
+    puts: list[str] = []
+
+    def fault(method: str, path: str) -> str | None:
+        if method == "PUT":
+            puts.append(path)
+            if len(puts) == 2:  # the existing object was looked at
+                rival.write(0, 3)
+                assert rival.committed() == 3
+        return None
+
+    proxy.fault = fault
+    task.write(0, 4)
+    with suppress(Unavailable):
+        task.committed()
+    assert task.context.sought == [{AT: 0}]
+    task.close()
+    rival.close()
+    assert list(map(ids, objects(client, task.root).values())) == [[0, 1, 2]]
 
 
 def test_an_object_that_was_stored_before_its_answer_was_lost_is_its_writers_own(

@@ -53,6 +53,13 @@ class SinkContext(TaskContext, Protocol):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Resumes the delivery."""
 
+    def lineage(self, partition: TopicPartition) -> str:
+        """Identifies the sequence of commits that the task continues in an assigned partition: the
+        same in every task that began where its predecessor had committed. Another one, which is
+        greater if the workers' clocks agree, if offsets were reset or altered, or if the topic was
+        created again. For targets that recognize what they have stored: offsets alone do not show
+        that."""
+
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continues the delivery of partitions at these offsets, back or ahead, for targets that
         track what they have stored.

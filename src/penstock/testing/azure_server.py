@@ -102,6 +102,8 @@ class AzureStore(RestStore):
     ) -> Answer:
         if request.headers.get("if-none-match") == "*" and name in self._containers[container]:
             return _error(409, "BlobAlreadyExists", "The specified blob already exists.")
+        if "if-match" in request.headers and (failed := self._check(request, container, name)):
+            return failed
         prefix = "x-ms-meta-"
         metadata = {
             header.removeprefix(prefix): value

@@ -62,6 +62,8 @@ class SinkContextStub(_TaskContextStub):
         """The partitions that are paused now."""
         self.sought: list[Mapping[TopicPartition, int]] = []
         """The offsets that the writer has sought, in order."""
+        self.lineages: dict[TopicPartition, str] = {}
+        """The lineages of partitions; by default, all have the same."""
 
     @property
     def tolerates_errors(self) -> bool:
@@ -75,6 +77,9 @@ class SinkContextStub(_TaskContextStub):
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self.paused -= frozenset(partitions)
+
+    def lineage(self, partition: TopicPartition) -> str:
+        return self.lineages.get(partition, "1")
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.sought.append(dict(offsets))

@@ -318,11 +318,12 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
     private void commit(JsonNode told) {
         Map offsets = new HashMap();
         Iterator each = told.get("offsets").elements();
+        Iterator metadata = told.get("metadata").elements();
         while (each.hasNext()) {
             JsonNode row = (JsonNode) each.next();
             offsets.put(
                 new TopicPartition(((JsonNode) row.get(0)).asText(), ((JsonNode) row.get(1)).asInt()),
-                new OffsetAndMetadata(((JsonNode) row.get(2)).asLong()));
+                new OffsetAndMetadata(((JsonNode) row.get(2)).asLong(), ((JsonNode) metadata.next()).asText()));
         }
         ObjectNode event = Slot.event("committed", task);
         event.put("id", told.get("id").asInt());
@@ -360,10 +361,31 @@ class SlotConsumer implements Runnable, ConsumerRebalanceListener {
             assignments.put(partition, Integer.valueOf(epoch));
             rows.addArray().add(partition.topic()).add(partition.partition()).add(epoch).add(position(partition));
         }
+        ArrayNode commits = event.putArray("committed");
+        each = committed(partitions).entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            TopicPartition partition = (TopicPartition) entry.getKey();
+            OffsetAndMetadata commit = (OffsetAndMetadata) entry.getValue();
+            if (commit != null) {
+                ArrayNode row = commits.addArray().add(partition.topic()).add(partition.partition());
+                row.add(commit.offset()).add(commit.metadata());
+            }
+        }
         if (full) {
             consumer.pause(partitions);
         }
         slot.give(event);
+    }
+
+    private Map committed(Collection partitions) {
+        while (true) {
+            try {
+                return consumer.committed(new HashSet(partitions));
+            } catch (WakeupException e) {
+                // from a command that arrived late
+            }
+        }
     }
 
     private long position(TopicPartition partition) {

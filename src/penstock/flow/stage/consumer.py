@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.flow.plan import SinkPlan
+from penstock.flow.stage.chunks import Chunk
 from penstock.flow.stage.hosted import HostPort
+from penstock.flow.stage.lineages import Lineages
 from penstock.ids import TopicPartition
 
 HELD_BYTES: Final = 4 << 20
@@ -26,6 +28,7 @@ class Consumer:
         self._is_cut = is_cut
         self.undone = 0
         """Bytes that the task has processed but not reported to the consumer."""
+        self.lineages = Lineages()
 
     def open(self, plan: SinkPlan) -> None:
         self._send(
@@ -41,17 +44,24 @@ class Consumer:
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         self._send("pause", partitions=[list(partition) for partition in partitions], paused=paused)
 
+    def arrived(self, chunk: Chunk) -> None:
+        """Notes records that the consumer has read."""
+        if chunk.records.offsets:
+            self.lineages.arrived(chunk.partition, chunk.records.offsets[0], chunk.end)
+
     def seek(self, ticket: int, partitions: Iterable[Sequence[Any]]) -> None:
-        self._send("seek", id=ticket, partitions=list(partitions))
+        rows = list(partitions)
+        self.lineages.moved(TopicPartition(row[0], row[1]) for row in rows)
+        self._send("seek", id=ticket, partitions=rows)
 
     def released(self, ticket: int, offsets: Mapping[TopicPartition, int]) -> None:
         """Reports that revoked partitions are finished, with their offsets to commit."""
-        self._send("released", id=ticket, offsets=_rows(offsets), ms=_COMMIT_MS if ticket else 0)
+        self._send_offsets("released", ticket, offsets, _COMMIT_MS if ticket else 0)
 
     def commit(
         self, ticket: int, offsets: Mapping[TopicPartition, int], ms: int = _COMMIT_MS
     ) -> None:
-        self._send("commit", id=ticket, offsets=_rows(offsets), ms=ms)
+        self._send_offsets("commit", ticket, offsets, ms)
 
     def done(self, size: int) -> None:
         """Lets the consumer read `size` more bytes; sent once enough have accumulated."""
@@ -62,6 +72,12 @@ class Consumer:
 
     def close(self, ms: int) -> None:
         self._send("close", ms=ms)
+
+    def _send_offsets(
+        self, command: str, ticket: int, offsets: Mapping[TopicPartition, int], ms: int
+    ) -> None:
+        metadata = [self.lineages.metadata(at) for at in offsets]
+        self._send(command, id=ticket, offsets=_rows(offsets), metadata=metadata, ms=ms)
 
     def _send(self, command: str, **more: Any) -> None:
         if command == "close" or not self._is_cut():

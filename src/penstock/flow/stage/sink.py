@@ -136,6 +136,10 @@ class SinkTask(Hosted):
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         self._consumer.pause(partitions, paused)
 
+    def lineage(self, at: TopicPartition, /) -> str:
+        """See `SinkContext.lineage`."""
+        return self._consumer.lineages.of(at)
+
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See `SinkContext.seek`."""
         with self.turn:
@@ -259,6 +263,7 @@ class SinkTask(Hosted):
         match event["event"]:
             case "assigned":
                 starts: dict[TopicPartition, int] = {}
+                self._consumer.lineages.assigned(event)
                 self._moves += 1
                 with self.turn:
                     for topic, partition, epoch, position in event["partitions"]:
@@ -346,6 +351,7 @@ class SinkTask(Hosted):
         if not self._is_ours(received):
             self._consumer.done(len(frame))  # of an assignment that has ended
             return
+        self._consumer.arrived(received)
         original = failures.consumed(received.records, received.timestamp_type)
         records, failed = self.interceptors.receive(self._pipeline, received.records)
         with self._reporting:

@@ -30,6 +30,8 @@ class SinkTaskPort(Protocol):
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
+    def lineage(self, at: TopicPartition, /) -> str: ...
+
 
 class StageSinkContext:
     """A `SinkContext`."""
@@ -63,6 +65,9 @@ class StageSinkContext:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._task.pause(partitions, False)
+
+    def lineage(self, partition: TopicPartition) -> str:
+        return self._task.lineage(partition)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._task.seek(offsets)

@@ -4,8 +4,9 @@ Small blobs are put with one request. The store's threads stage blocks of larger
 written; the blob exists, replacing any other, when its block list is committed. After a week Azure
 discards the blocks that a killed worker has staged.
 
-A blob with `create_only` names its writer and its last offset in its metadata. The put, or the
-commit of its block list, requires that no such blob exists (`If-None-Match`).
+For a blob with `create_only` the put, or the commit of its block list, requires that no such blob
+exists (`If-None-Match`), or that it is still the one that may be replaced (`If-Match`); see
+`existing`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from uuid import uuid4
 from penstock.api.settings import Secret
 from penstock.connectors.files.stores.budget import Budget, BudgetedFile
 from penstock.connectors.files.stores.connection import CHECK_S, Connection
+from penstock.connectors.files.stores.existing import Names, put
 from penstock.connectors.files.stores.store import (
-    FileExists,
     FileLost,
     NewFile,
     Store,
@@ -37,11 +38,11 @@ log = logging.getLogger(__name__)
 _THREADS: Final = 4
 _SMALLEST_BLOCK: Final = 1 << 20
 _LARGEST_PUT: Final = 256 << 20
-_WRITER: Final = "penstock_writer"  # names of metadata are C# identifiers
-_END: Final = "penstock_end_offset"
+_NAMES: Final = Names("_")  # names of metadata are C# identifiers
 _BLOCKS_AHEAD: Final = 2  # blocks of a file that are staged at once before its task waits
 _TRANSIENT: Final = frozenset({408, 429})
 _EXISTS: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "409", "412"})
+_GONE: Final = frozenset({"BlobNotFound", "404"})
 _BUSY: Final = frozenset({"ContainerBeingDeleted", "OperationTimedOut"})
 
 
@@ -130,7 +131,9 @@ class _Blob(BudgetedFile):
                 self.hold(b"")
             for block in self._blocks:
                 self._await(block)
-        if not self.create_only or not self._complete_create_only():
+        if self.create_only:
+            put(self, self._writer, _NAMES, self._complete_if, self._look)
+        else:
             self._complete()
         self._is_committed = True
         self.held = []
@@ -165,18 +168,14 @@ class _Blob(BudgetedFile):
     def _stage(self, block: _Block) -> None:
         self._connection.call(lambda: self._client.stage_block(block.id, block.data))
 
-    def _complete(self, metadata: Mapping[str, str] | None = None) -> None:
-        """Creates the blob; with metadata, only if no blob has its name."""
-        from azure.core import MatchConditions
+    def _complete(self, **arguments: Any) -> None:
+        """Creates the blob, with these arguments of the client."""
         from azure.storage.blob import BlobBlock
 
         if self._blocks:
             blocks = [BlobBlock(block.id) for block in self._blocks]
-            condition = {"match_condition": MatchConditions.IfMissing} if metadata else {}
             try:
-                self._connection.call(
-                    lambda: self._client.commit_block_list(blocks, metadata=metadata, **condition)
-                )
+                self._connection.call(lambda: self._client.commit_block_list(blocks, **arguments))
             except StoreRefused as error:
                 if error.reason != "InvalidBlockList":
                     raise
@@ -185,27 +184,32 @@ class _Blob(BudgetedFile):
         else:
             data = b"".join(self.held)
             self._connection.call(
-                lambda: self._client.upload_blob(data, metadata=metadata, overwrite=not metadata)
+                lambda: self._client.upload_blob(data, overwrite=True, **arguments)
             )
 
-    def _complete_create_only(self) -> bool:
-        """Creates the blob if there is none; False if an existing one lacks its last offset. Raises
-        FileExists."""
+    def _complete_if(self, tag: str | None) -> bool:
+        """Creates the blob if the existing one has this tag, or if there is none."""
+        from azure.core import MatchConditions
+
+        condition: dict[str, Any] = {"match_condition": MatchConditions.IfMissing}
+        if tag is not None:
+            condition = {"match_condition": MatchConditions.IfNotModified, "etag": tag}
         try:
-            self._complete({_WRITER: self._writer, _END: self.about["endOffset"]})
+            self._complete(metadata=_NAMES.of(self, self._writer), **condition)
         except StoreRefused as error:
-            if error.reason not in _EXISTS:
-                raise
-        else:
-            return True
-        properties = self._connection.call(lambda: self._client.get_blob_properties())
-        metadata = properties.metadata or {}
-        if metadata.get(_WRITER) == self._writer:
-            return True  # put before, and the response was lost
-        if _END in metadata:
-            raise FileExists(self.path, int(metadata[_END]))
-        log.warning("Replacing %s, whose metadata has no end offset", self.path)
-        return False
+            if error.reason in _EXISTS or (tag is not None and error.reason in _GONE):
+                return False
+            raise
+        return True
+
+    def _look(self) -> tuple[str, Mapping[str, str]] | None:
+        try:
+            properties = self._connection.call(lambda: self._client.get_blob_properties())
+        except StoreRefused as error:
+            if error.reason in _GONE:
+                return None
+            raise
+        return str(properties.etag), properties.metadata or {}
 
 
 def _block_id(writer: str, number: int) -> str:

@@ -6,8 +6,9 @@ the last part has arrived. If a response is lost, the upload is queried for its 
 week Google discards what a killed worker has uploaded of an object.
 
 An object with `create_only` is put on the condition that no such object exists
-(`ifGenerationMatch=0`), and names its writer and its last offset in its metadata. The last offset
-is known in time for small objects only: one that is uploaded in parts replaces an existing object.
+(`ifGenerationMatch=0`), or that it is still the one that may be replaced; see `existing`. The last
+offset is known in time for small objects only: one that is uploaded in parts replaces an existing
+object.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from uuid import uuid4
 from penstock.api.settings import Secret
 from penstock.connectors.files.stores.budget import Budget, BudgetedFile
 from penstock.connectors.files.stores.connection import CHECK_S, Connection
+from penstock.connectors.files.stores.existing import Names, put
 from penstock.connectors.files.stores.store import (
-    FileExists,
     FileLost,
     NewFile,
     Store,
@@ -41,8 +42,7 @@ _CONNECTIONS: Final = 16
 _THREADS: Final = 4
 _UNIT: Final = 256 << 10  # all parts except the last are multiples of it
 _SMALLEST_PART: Final = 1 << 20
-_WRITER: Final = "penstock-writer"
-_END: Final = "penstock-end-offset"
+_NAMES: Final = Names()
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _TRANSIENT: Final = frozenset({408, 429})
 _INCOMPLETE: Final = 308
@@ -236,38 +236,34 @@ class _Object(BudgetedFile):
 
     def _put(self) -> None:
         data = b"".join(self.held)
-        if self.create_only and self._put_create_only(data):
-            return
-        self._connection.call(lambda: self._put_once(data))
+        if self.create_only:
+            put(self, self._writer, _NAMES, partial(self._put_if, data), self._look)
+        else:
+            self._connection.call(lambda: self._put_once(data))
 
     def _put_once(self, data: bytes, **condition: Any) -> None:
         timeout_s = self._store.options.timeout_s
         blob = self._store.bucket.blob(self.path)
         if condition:
-            blob.metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
+            blob.metadata = _NAMES.of(self, self._writer)
         blob.upload_from_string(
             data, content_type=_CONTENT, retry=None, timeout=timeout_s, **condition
         )
 
-    def _put_create_only(self, data: bytes) -> bool:
-        """Puts the object if there is none; False if an existing one lacks its last offset. Raises
-        FileExists."""
+    def _put_if(self, data: bytes, generation: int | None) -> bool:
+        """Puts the object if the existing one has this generation, or if there is none."""
         try:
-            self._connection.call(lambda: self._put_once(data, if_generation_match=0))
+            self._connection.call(lambda: self._put_once(data, if_generation_match=generation or 0))
         except StoreRefused as error:
-            if error.reason != "412":
-                raise
-        else:
-            return True
+            if error.reason == "412" or (generation and error.reason == "404"):
+                return False
+            raise
+        return True
+
+    def _look(self) -> tuple[int, Mapping[str, str]] | None:
         arguments = {"retry": None, "timeout": self._store.options.timeout_s}
         blob = self._connection.call(lambda: self._store.bucket.get_blob(self.path, **arguments))
-        metadata: Mapping[str, str] = (blob.metadata if blob is not None else None) or {}
-        if metadata.get(_WRITER) == self._writer:
-            return True  # put before, and the response was lost
-        if _END in metadata:
-            raise FileExists(self.path, int(metadata[_END]))
-        log.warning("Replacing %s, whose metadata has no end offset", self.path)
-        return False
+        return None if blob is None else (int(blob.generation), blob.metadata or {})
 
 
 def connection(options: GcsOptions, threads: int) -> Connection:

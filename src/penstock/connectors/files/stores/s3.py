@@ -4,9 +4,9 @@ Small objects are put with one request. The store's threads upload parts of larg
 are written; the object exists when the upload is completed. A killed worker leaves an incomplete
 upload, which the bucket's lifecycle rules remove.
 
-An object with `create_only` names its writer and its last offset in its metadata, and is put on
-the condition that no such object exists (`If-None-Match`). The last offset is known in time for
-small objects only: one that is uploaded in parts replaces an existing object.
+An object with `create_only` is put on the condition that no such object exists (`If-None-Match`),
+or that it is still the one that may be replaced (`If-Match`); see `existing`. The last offset is
+known in time for small objects only: one that is uploaded in parts replaces an existing object.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from penstock.api.settings import Secret
 from penstock.connectors.files.stores.aside import Aside
 from penstock.connectors.files.stores.budget import Budget, BudgetedFile
 from penstock.connectors.files.stores.connection import CHECK_S, Connection
+from penstock.connectors.files.stores.existing import Names, put
 from penstock.connectors.files.stores.store import (
-    FileExists,
     NewFile,
     Store,
     StoreRefused,
@@ -40,8 +40,9 @@ _THREADS: Final = 4
 _SMALLEST_PART: Final = 5 << 20
 _HELD_BESIDE: Final = 96 << 20  # in memory by all objects, if others wait in files
 _SMALLEST_ASIDE: Final = 256 << 10
-_WRITER: Final = "penstock-writer"
-_END: Final = "penstock-end-offset"
+_NAMES: Final = Names()
+_CHANGED: Final = frozenset({"PreconditionFailed", "412"})
+_GONE: Final = frozenset({"NoSuchKey", "404"})
 _UNKNOWN: Final = "NotImplemented"  # the error of a store without conditional writes
 _PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once before its task waits
 _TRANSIENT: Final = frozenset(
@@ -201,35 +202,41 @@ class _Object(BudgetedFile):
         tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
         data = self._take()
         self.hold(data)  # for a retry
-        arguments = {**self._address, **tagging, **options.extra, "Body": data}
-        if not self.create_only or not self._put_create_only(arguments):
+        arguments: dict[str, Any] = {**self._address, **tagging, **options.extra, "Body": data}
+        if self.create_only:
+            arguments["Metadata"] = _NAMES.of(self, self._writer)
+            put(self, self._writer, _NAMES, partial(self._put_if, arguments), self._look)
+        else:
             with store_errors(options):
                 self._store.client.put_object(**arguments)
         self._is_committed = self._is_tagged = True
         self.hold(b"")
 
-    def _put_create_only(self, arguments: Mapping[str, Any]) -> bool:
-        """Puts the object if there is none; False if the store has no conditional writes, or an
-        existing object lacks its last offset. Raises FileExists."""
-        metadata = {_WRITER: self._writer, _END: self.about["endOffset"]}
+    def _put_if(self, arguments: Mapping[str, Any], tag: str | None) -> bool:
+        """Puts the object if the existing one has this tag, or if there is none. Puts it without a
+        condition if the store has none."""
+        condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
         try:
             with store_errors(self._store.options):
-                self._store.client.put_object(**arguments, Metadata=metadata, IfNoneMatch="*")
+                self._store.client.put_object(**arguments, **condition)
         except StoreRefused as error:
-            if error.reason == _UNKNOWN:
+            if error.reason in _CHANGED or (tag is not None and error.reason in _GONE):
                 return False
-            if error.reason not in ("PreconditionFailed", "412"):
+            if error.reason != _UNKNOWN:
                 raise
-        else:
-            return True
-        with store_errors(self._store.options):
-            existing = self._store.client.head_object(**self._address).get("Metadata", {})
-        if existing.get(_WRITER) == self._writer:
-            return True  # put before, and the response was lost
-        if _END in existing:
-            raise FileExists(self.path, int(existing[_END]))
-        log.warning("Replacing %s, whose metadata has no end offset", self.path)
-        return False
+            with store_errors(self._store.options):
+                self._store.client.put_object(**arguments)
+        return True
+
+    def _look(self) -> tuple[str, Mapping[str, str]] | None:
+        try:
+            with store_errors(self._store.options):
+                head = self._store.client.head_object(**self._address)
+        except StoreRefused as error:
+            if error.reason in _GONE:
+                return None
+            raise
+        return str(head["ETag"]), head.get("Metadata", {})
 
     def _complete(self) -> None:
         if self._aside.size or self.held_bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from penstock.api import PenstockError, TopicPartition, Unavailable
@@ -49,6 +50,18 @@ HELD: Final = 1 << 20
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What tells the records of a file from others with the same offsets."""
+
+    source: str = ""
+    """The connector and the topic partition."""
+    lineage: str = ""
+    """See `SinkContext.lineage`."""
+    first_ms: int | None = None
+    """The timestamp of the first record."""
+
+
 class NewFile(ABC):
     """A file that is being written. Readers see it once `commit` has returned: complete, replacing
     any other of its name; or not at all.
@@ -65,9 +78,11 @@ class NewFile(ABC):
         """Metadata that a store may keep with the file: `startOffset`, `endOffset` and
         `recordCount`. Set before `commit`."""
         self.create_only = False
-        """Whether `commit` keeps a file of another writer if its last offset is known, and raises
-        FileExists. Set before anything is written. A store that does not know the offset replaces
-        the file."""
+        """Whether `commit` keeps a file of another writer if it has the same origin, and raises
+        FileExists. Set before anything is written. A store that does not know the origin and the
+        last offset of a file replaces it."""
+        self.origin = Origin()
+        """Set before `commit`."""
         self.held: list[bytes | memoryview] = []
         """Bytes that the store does not have yet, in order."""
         self.held_bytes = 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.api import Column, DataError, Failed, Header, Records
 from penstock.api.schema import ProjectionError, Schema, Value, projector, struct, text
 from penstock.connectors.files.boundaries.spans import Place, Schemas
 from penstock.connectors.files.formats.format import Encoder, Format
-from penstock.connectors.files.stores.store import FileExists, NewFile
+from penstock.connectors.files.stores.store import FileExists, NewFile, Origin
 from penstock.connectors.files.write.rows import HEADERS
 from penstock.connectors.files.write.shapes import Shape
 
@@ -43,12 +43,14 @@ class OpenFiles:
         shape: Shape | None = None,
         *,
         create_only: bool = False,
+        origin: Origin | None = None,
     ) -> None:
         """`formats`: for each of `values`, `keys` and `headers` that is written. `path` returns the
-        name of a file by its ending and last offset. Raises DataError for schemas that a format
-        does not support."""
+        name of a file by its ending and last offset. `origin` has no timestamp yet. Raises
+        DataError for schemas that a format does not support."""
         self.rows = 0
         self._path = path
+        self._origin = Origin() if origin is None else origin
         self._offsets = (0, 0)  # of the first and the last record
         self._parts: list[_Part] = []
         for content, format in formats:
@@ -84,6 +86,8 @@ class OpenFiles:
                 for part, encoded_column in zip(self._parts, encoded, strict=True):
                     part.encoder.append(encoded_column)
                 first = self._offsets[0] if self.rows else remaining.offsets[0]
+                if not self.rows:
+                    self._origin = replace(self._origin, first_ms=remaining.timestamps[0])
                 self._offsets = (first, remaining.offsets[-1])
                 self.rows += len(remaining)
                 return
@@ -113,6 +117,7 @@ class OpenFiles:
         for part in self._parts:
             part.encoder.finish()
             part.file.path = self._path(part.ending, end)
+            part.file.origin = self._origin
             part.file.about = {
                 "startOffset": str(start),
                 "endOffset": str(end),
@@ -187,6 +192,8 @@ class Storing:
         """`files`, each with its topic and folder. `publish` is called when all are committed and
         the span `before` is published."""
         self.offset = offset
+        self.replaces = False
+        """Whether it replaces files of others, so that no later span may be stored at once."""
         self._files = files
         self._pool = pool
         self._publish = publish
@@ -232,7 +239,7 @@ class Storing:
         """The last offsets of files that other writers have stored under the same names. If there
         is one, waits for the others."""
         ends: dict[Place, int] = {}
-        commits = self._commits or ()
+        commits = () if self.replaces else self._commits or ()
         if not any(isinstance(_error(each), FileExists) for each in commits if each.done()):
             return ends
         for (place, _), future in zip(self._files, commits, strict=True):
@@ -240,6 +247,13 @@ class Storing:
             if isinstance(error, FileExists):
                 ends[place] = max(error.end, ends.get(place, error.end))
         return ends
+
+    def replace_others(self, offset: int) -> None:
+        """Replaces files of other writers from now on; the span has another offset."""
+        self.offset = offset
+        self.replaces = True
+        for _, file in self._files:
+            file.create_only = False
 
     def retry(self) -> None:
         """Retries files that could not be stored. Call this for spans in order."""

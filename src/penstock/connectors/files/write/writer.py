@@ -45,7 +45,9 @@ from penstock.connectors.files.stores.store import (
     Claim,
     FileExists,
     FileLost,
+    Origin,
     Store,
+    StoreRefused,
     StoreUnavailable,
 )
 from penstock.connectors.files.write.files import OpenFiles, Storing
@@ -136,6 +138,8 @@ class FileWriter(SinkWriter):
         partition.back_at = None
         if partition.unclaimed and self._claim([partition]):
             return  # the consumer was moved; records that are needed are delivered again
+        if records.offsets[0] < partition.next:
+            self._begin_again(partition, records.offsets[0])
         try:
             self._settle(partition)
         except FileLost as lost:
@@ -283,11 +287,18 @@ class FileWriter(SinkWriter):
                     ),
                     self._plan.shape,
                     create_only=self._plan.create_only,
+                    origin=self._origin(partition),
                 )
             except DataError as error:
                 opened = error
             partition.open[file.place] = opened
         return opened
+
+    def _origin(self, partition: _Partition) -> Origin:
+        connector = self._context.task.connector
+        topic, number = partition.topic_partition
+        lineage = self._context.lineage(partition.topic_partition)
+        return Origin(f"{connector}/{topic}/{number}", lineage)
 
     def _cut(self, partition: _Partition, offset: int) -> None:
         """Completes all open files."""
@@ -311,7 +322,7 @@ class FileWriter(SinkWriter):
         replace files of an earlier one."""
         for storing in partition.storing:
             storing.begin()
-            if self._plan.create_only or self._plan.latest_only:
+            if self._plan.create_only or self._plan.latest_only or storing.replaces:
                 return
 
     def _goes_back(self, partition: _Partition) -> bool:
@@ -368,6 +379,31 @@ class FileWriter(SinkWriter):
         if offsets:
             self._context.seek(offsets)
         return bool(offsets)
+
+    def _begin_again(self, partition: _Partition, offset: int) -> None:
+        """Goes back with the records: their topic was created again. What was written is still
+        stored, but says nothing about the offsets from now on."""
+        if partition.claim is not None:
+            raise StoreRefused(
+                f"{partition.topic_partition} begins again at offset {offset}, but its files go up "
+                f"to offset {partition.next - 1}: the topic was created again. Move its files away "
+                "and remove its folder in logs.dir, then restart the task."
+            )
+        log.warning(
+            "%s begins again at offset %d, not at %d: the topic was created again",
+            partition.topic_partition,
+            offset,
+            partition.next,
+        )
+        if partition.span.count:
+            self._cut(partition, offset)
+        for storing in partition.storing:
+            storing.replace_others(offset)
+        partition.span = EMPTY
+        partition.next = partition.begin = offset
+        partition.stored = None
+        partition.others = {}
+        partition.last_of_others = -1
 
     def _read_again(self, partition: _Partition, error: FileLost) -> None:
         """Reads a partition again after its last stored file, since an open file is lost."""

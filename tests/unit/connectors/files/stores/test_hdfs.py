@@ -466,3 +466,15 @@ def test_a_partition_that_is_given_up_leaves_nothing_behind() -> None:
     task.writer.close()
     assert disk.files("/topics/+tmp") == {}
     assert list(disk.files("/logs")) == ["orders/7/next+5"]
+
+
+def test_a_topic_that_was_created_again_fails_the_task_with_what_to_do() -> None:
+    disk = Disk()
+    Task(disk, props()).run(12)
+    task = Task(disk, props())
+    task.assign()
+    assert task.next == 10
+    task.next = 0  # Kafka has no offset 10, so the consumer begins again
+    with pytest.raises(StoreRefused, match=r"orders-7 begins again at offset 0.*logs\.dir"):
+        task.write(5)
+    check(disk, 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from io import BytesIO
 
 import fastavro
@@ -12,10 +13,10 @@ import pytest
 
 from penstock.api import Column, Header, Records, Run
 from penstock.api.schema import INT32, INT64, OPTIONAL_INT64, STRING, Value, struct
-from penstock.connectors.files.stores.store import StoreUnavailable
+from penstock.connectors.files.stores.store import FileExists, StoreUnavailable
 from penstock.connectors.files.write.plan import SchemaFolder
 
-from .writer_task import AT, HOURLY, Task, batch
+from .writer_task import AT, HOURLY, MemoryStore, Task, batch
 
 
 def numbers(first: int, stop: int) -> Records:
@@ -370,3 +371,35 @@ def test_rotation_by_time_needs_to_be_told_by_which(caplog: pytest.LogCaptureFix
     assert other.committed() == 1
     for each in (task, other):
         each.writer.close()
+
+
+def test_records_of_a_topic_that_was_created_again_are_not_held_to_be_stored() -> None:
+    task = Task({"flush.size": "3"})
+    task.write(numbers(0, 5))
+    assert task.committed() == 3
+    task.write(numbers(0, 2))  # without a seek
+    assert task.committed() in (None, 0)
+    task.write(numbers(2, 4))
+    assert task.committed() == 3
+    assert task.files["partition=3/orders+3+0000000000.json"] == b"0\n1\n2\n"
+    assert task.files["partition=3/orders+3+0000000003.json"] == b"3\n4\n", "it was dropped"
+
+
+def test_what_is_left_of_a_topic_that_was_created_again_does_not_hide_its_new_records() -> None:
+    store = MemoryStore({})
+    schedule = {"rotate.schedule.interval.ms": "3600000", "timezone": "UTC"}
+    first = Task(schedule, store, create_only=True)
+    first.write(numbers(0, 3))
+    first.flush()
+    task = Task({**schedule, "flush.size": "9"}, store, create_only=True)
+    task.write(numbers(0, 2))
+    task.context.lineages[AT] = "2"
+    task.write(batch(["new 0"], first=0))
+    with suppress(FileExists):  # what was left is stored under the same name
+        task.flush()
+    task.write(batch(["new 1"], first=1))
+    task.clock.now += 3_600_000
+    task.writer.idle()
+    assert task.committed() == 2
+    assert task.context.sought == []
+    assert task.files == {"partition=3/orders+3+0000000000.json": b'"new 0"\n"new 1"\n'}

@@ -12,6 +12,7 @@ from penstock.connectors.files.settings.local import LOCAL_SINK, local_plan
 from penstock.connectors.files.stores.store import (
     FileExists,
     NewFile,
+    Origin,
     Store,
     StoreUnavailable,
 )
@@ -29,6 +30,7 @@ class MemoryStore(Store):
         self.chance = chance  # makes one call in three fail
         self.commits: list[str] = []
         self.ends: dict[str, int] = {}  # the last offset in each file
+        self.origins: dict[str, Origin] = {}
 
     def create(self, path: str) -> NewFile:
         return _MemoryFile(path, self)
@@ -48,9 +50,10 @@ class _MemoryFile(NewFile):
 
     def commit(self) -> None:
         self._store.check()
-        if self.create_only and self._store.ends.get(self.path) is not None:
+        if self.create_only and self._store.origins.get(self.path) == self.origin:
             raise FileExists(self.path, self._store.ends[self.path])
         self._store.ends[self.path] = int(self.about["endOffset"])
+        self._store.origins[self.path] = self.origin
         self._store.commits.append(self.path)
         self._store.files[self.path] = b"".join(self.held)
 
