@@ -301,3 +301,26 @@ def test_an_older_record_of_a_key_never_replaces_a_later_one() -> None:
         store.away = False
     assert store.objects == {"k": b64("new")}
     writer.close()
+
+
+def test_a_refused_record_of_a_key_does_not_remove_the_one_before() -> None:
+    template = {"file.name.template": "{{key}}"}
+    good, bad = raw(b"good", keys=["k"]), records_of([{"id": 1}], keys=["k"], first=1)
+    parts = [good, bad]
+    for row, part in enumerate(parts):
+        part.origins = [row]
+    together = Records.together(*parts)
+    config = AIVEN_S3_SINK.parse({**PLAIN, **template})
+    for batches in ([together], parts):
+        store = Objects()
+        writer = FileWriter(aiven_plan(config), store, SinkContextStub(), lambda: NOW)
+        refused = 0
+        for batch in batches:
+            batch.topics, batch.partitions = [AT.topic] * len(batch), [AT.partition] * len(batch)
+            failed: Failed = {}
+            writer.write(batch, failed)
+            refused += len(failed)
+        writer.flush()
+        writer.close()
+        assert refused == 1
+        assert store.objects == {"k": b64("good")}

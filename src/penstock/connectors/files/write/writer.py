@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,6 +85,7 @@ class _Partition:
     """The greatest of them. No offset up to there is committed: a task that began there would not
     find these files by their names."""
     revoked: bool = False
+    is_incomplete: bool = False  # its open files lack a refused record
 
     def note_stored(self, cut: int) -> None:
         """Notes that all files up to a cut are stored."""
@@ -95,7 +96,7 @@ class _Partition:
     @property
     def is_empty(self) -> bool:
         """Whether everything that was written is stored."""
-        return not self.storing and not self.span.count
+        return not self.storing and not self.span.count and not self.is_incomplete
 
 
 class FileWriter(SinkWriter):
@@ -118,6 +119,7 @@ class FileWriter(SinkWriter):
         self._reader = RowReader(plan)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
         self._partitions: dict[TopicPartition, _Partition] = {}
+        self._failure: Exception | None = None
         self._formats: list[tuple[str, Format]] = [("values", plan.values)]
         if plan.keys is not None:
             self._formats.append(("keys", plan.keys))
@@ -128,8 +130,11 @@ class FileWriter(SinkWriter):
             self.idle_ms = _IDLE_MS
 
     def write(self, records: Records, failed: Failed) -> None:
-        if not len(records):
-            return
+        if len(records):
+            with self._failing():
+                self._write(records, failed)
+
+    def _write(self, records: Records, failed: Failed) -> None:
         # Errors of the store are raised before anything is written, not halfway.
         topic_partition = records.original(0)
         partition = self._partitions.get(topic_partition)
@@ -160,16 +165,21 @@ class FileWriter(SinkWriter):
             match action:
                 case Add(file, rows):
                     if self._plan.latest_only:
-                        rows = rows[-1:]
-                        older = partition.open.pop(file.place, None)
-                        if isinstance(older, OpenFiles):
-                            older.drop()
+                        self._write_latest(partition, file, accepted.records, rows, bad)
+                        continue
                     opened = self._opened(partition, file)
                     if isinstance(opened, DataError):
                         bad.update(dict.fromkeys(rows, opened))
                     else:
                         opened.write(accepted.records, rows, bad)
                 case Cut(offset):
+                    if self._ends_with_the_task(
+                        offset,
+                        [records.offsets[row] for row in failed],
+                        [accepted.records.offsets[row] for row in bad],
+                    ):
+                        partition.is_incomplete = True
+                        break
                     self._cut(partition, offset)
         partition.span = span
         self._limit_memory()
@@ -177,12 +187,63 @@ class FileWriter(SinkWriter):
         for row, error in bad.items():
             failed[row if batch_rows is None else batch_rows[row]] = error
 
+    def _ends_with_the_task(self, offset: int, *refused: Sequence[int]) -> bool:
+        """Whether files up to this offset must not be stored, because the task is about to fail for
+        a refused record among them, and the next one takes the last offset of a file as proof that
+        it holds the records before."""
+        if self._context.tolerates_errors or not (self._store.claims or self._plan.create_only):
+            return False
+        return any(each < offset for offsets in refused for each in offsets)
+
+    def _write_latest(
+        self,
+        partition: _Partition,
+        file: OpenFile,
+        records: Records,
+        rows: Sequence[int],
+        bad: Failed,
+    ) -> None:
+        """Replaces a file by one with the last of these rows that is accepted."""
+        older = partition.open.pop(file.place, None)
+        for row in reversed(rows):
+            opened = self._opened(partition, file)
+            refused: Failed = {}
+            if isinstance(opened, DataError):
+                refused[row] = opened
+            else:
+                opened.write(records, [row], refused)
+            if not refused:
+                if isinstance(older, OpenFiles):
+                    older.drop()
+                return
+            bad.update(refused)
+            del partition.open[file.place]
+            if isinstance(opened, OpenFiles):
+                opened.drop()
+        if older is not None:
+            partition.open[file.place] = older
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Keeps an error that a retry does not help: records may be in no file, so no later flush
+        succeeds."""
+        try:
+            yield
+        except Exception as error:
+            if not getattr(error, "retriable", False):
+                self._failure = error
+            raise
+
     def idle(self) -> None:
+        with self._failing():
+            self._idle()
+
+    def _idle(self) -> None:
         now = self._now()
         local = self._local(now)
         self._claim_unclaimed()
         for partition in self._partitions.values():
-            if partition.revoked or self._goes_back(partition):
+            if partition.revoked or partition.is_incomplete or self._goes_back(partition):
                 continue
             due = is_due(self._plan.rules, partition.span, local)
             if self._closes_when_idle:
@@ -192,6 +253,12 @@ class FileWriter(SinkWriter):
                 partition.span = EMPTY
 
     def flush(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        with self._failing():
+            self._flush()
+
+    def _flush(self) -> None:
         for partition in self._partitions.values():
             self._goes_back(partition)
         if self._plan.cut_on_flush:

@@ -478,3 +478,22 @@ def test_a_topic_that_was_created_again_fails_the_task_with_what_to_do() -> None
     with pytest.raises(StoreRefused, match=r"orders-7 begins again at offset 0.*logs\.dir"):
         task.write(5)
     check(disk, 10)
+
+
+def test_a_record_that_is_refused_is_not_passed_over_at_the_next_start() -> None:
+    disk = Disk()
+    task = Task(disk, props(flush_size="2"))
+    task.assign()
+    rows = [{"id": 0, "kind": "a"}, {"id": 1, "kind": "\ud800"}, {"id": 2, "kind": "a"}]
+    records = records_of(rows, schema=ROW, topic=AT.topic)
+    records.partitions = [AT.partition] * 3
+    failed: Failed = {}
+    task.writer.write(records, failed)
+    assert list(failed) == [1]  # which fails the task
+    task.writer.flush()
+    task.writer.revoked(frozenset({AT}), lost=False)
+    assert task.writer.pre_commit({AT: 0}).get(AT, 0) == 0
+    task.writer.close()
+    again = Task(disk, props())
+    again.assign()
+    assert again.next == 0

@@ -14,6 +14,7 @@ import pytest
 from penstock.api import Column, Header, Records, Run
 from penstock.api.schema import INT32, INT64, OPTIONAL_INT64, STRING, Value, struct
 from penstock.connectors.files.stores.store import FileExists, StoreUnavailable
+from penstock.connectors.files.write.files import OpenFiles
 from penstock.connectors.files.write.plan import SchemaFolder
 
 from .writer_task import AT, HOURLY, MemoryStore, Task, batch
@@ -403,3 +404,46 @@ def test_what_is_left_of_a_topic_that_was_created_again_does_not_hide_its_new_re
     assert task.committed() == 2
     assert task.context.sought == []
     assert task.files == {"partition=3/orders+3+0000000000.json": b'"new 0"\n"new 1"\n'}
+
+
+def test_a_flush_after_an_error_that_fails_the_task_never_succeeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = Task({"flush.size": "2"})
+
+    def finish(self: OpenFiles) -> None:
+        raise RuntimeError("a bug of a format")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenFiles, "finish", finish)
+        with pytest.raises(RuntimeError):
+            task.write(numbers(0, 2))
+    with pytest.raises(RuntimeError, match="a bug of a format"):
+        task.flush()
+    with pytest.raises(RuntimeError, match="a bug of a format"):
+        task.flush()
+
+
+def test_files_without_a_refused_record_are_not_stored_when_others_trust_their_last_offset() -> (
+    None
+):
+    schedule = {
+        "rotate.schedule.interval.ms": "3600000",
+        "timezone": "UTC",
+        "flush.size": "3",
+        "behavior.on.null.values": "fail",
+    }
+    task = Task(schedule, create_only=True)
+    task.write(numbers(0, 2))
+    assert list(task.write(batch([None, 3, 4, 5], first=2))) == [0]
+    task.flush()
+    assert task.writer.pre_commit({AT: 2}).get(AT, 0) == 0
+    assert task.files == {}
+    task.writer.close()
+    again = Task(schedule, task.store, create_only=True, tolerates_errors=True)
+    again.write(numbers(0, 2))
+    assert list(again.write(batch([None, 3, 4, 5], first=2))) == [0]
+    again.clock.now += 3_600_000
+    again.writer.idle()
+    assert again.committed() == 6
+    assert again.context.sought == []
