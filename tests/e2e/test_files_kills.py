@@ -1,8 +1,9 @@
 """Workers killed PENSTOCK_KILLS times at random moments while they write files.
 
 A million records go to objects in a store, as Parquet partitioned by a field, and to files in a
-folder, as JSON partitioned by a time in the record. A third-party tool then reads them. `make soak`
-kills fifty times; a seed in its output repeats the moments.
+folder, as JSON partitioned by a time in the record; once more to files of topics that transforms
+make from the timestamp. A third-party tool then reads them. `make soak` kills fifty times; a seed
+in its output repeats the moments.
 """
 
 from __future__ import annotations
@@ -130,15 +131,27 @@ def test_killed_workers_leave_neither_a_gap_nor_a_duplicate(
         "timestamp.field": "at",
         "rotate.interval.ms": "60000",
     }
+    routed_folder = tmp_path / "routed"
+    routed = {
+        **common,
+        "connector.class": "io.penstock.files.LocalFileSinkConnector",
+        "store.url": str(routed_folder),
+        "format.class": "JsonFormat",
+        "transforms": "route,tenths",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.TimestampRouter",
+        "transforms.route.topic.format": "${topic}-${timestamp}",
+        "transforms.route.timestamp.format": "SSS",
+        "transforms.tenths.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.tenths.regex": "(.*-.).*",
+        "transforms.tenths.replacement": "$1",
+    }
+    connectors = {"kills-objects": objects, "kills-files": files, "kills-routed": routed}
     worker = started()
-    worker.create("kills-objects", objects)
-    worker.create("kills-files", files)
+    for name, config in connectors.items():
+        worker.create(name, config)
 
     def committed() -> int:
-        return min(
-            sum(topics.committed(f"connect-{name}", topic).values())
-            for name in ("kills-objects", "kills-files")
-        )
+        return min(sum(topics.committed(f"connect-{name}", topic).values()) for name in connectors)
 
     for kill in range(KILLS):
         wanted = RECORDS * kill // (KILLS + 1) // 2 + 1
@@ -147,8 +160,8 @@ def test_killed_workers_leave_neither_a_gap_nor_a_duplicate(
         worker.kill()
         worker = started()
     wait_until(lambda: committed() == RECORDS, WAIT_S, "all offsets to be committed", poll_s=0.2)
-    worker.request("DELETE", "/connectors/kills-objects")
-    worker.request("DELETE", "/connectors/kills-files")
+    for name in connectors:
+        worker.request("DELETE", f"/connectors/{name}")
     worker.stop()
 
     s3 = fs.S3FileSystem(
@@ -159,13 +172,15 @@ def test_killed_workers_leave_neither_a_gap_nor_a_duplicate(
     )
     found = ds.dataset(f"lake/topics/{topic}", filesystem=s3, format="parquet").to_table()
     assert_each_once(found["id"])
-    lines = [
-        json.loads(line)
-        for file in folder.rglob("*.json")
-        if not file.name.startswith(".")
-        for line in file.read_text().splitlines()
-    ]
-    assert_each_once(pa.chunked_array([pa.array([line["id"] for line in lines], pa.int64())]))
+    assert len(list(Path(routed_folder, "topics").iterdir())) > 1
+    for root in (folder, routed_folder):
+        lines = [
+            json.loads(line)
+            for file in root.rglob("*.json")
+            if not file.name.startswith(".")
+            for line in file.read_text().splitlines()
+        ]
+        assert_each_once(pa.chunked_array([pa.array([line["id"] for line in lines], pa.int64())]))
 
 
 def assert_each_once(ids: Any) -> None:
