@@ -68,6 +68,7 @@ class SinkTask(Hosted):
         self._moves = 0  # how often partitions were assigned, revoked or sought
         self._commits: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
         self._consumer = Consumer(host, id, lambda: self.cut_off)
+        self.lineage = self._consumer.lineages.of
         self._tickets = 0
         self._commit_at = 0.0
         self._commit_requested = False
@@ -135,10 +136,6 @@ class SinkTask(Hosted):
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         self._consumer.pause(partitions, paused)
-
-    def lineage(self, at: TopicPartition, /) -> str:
-        """See `SinkContext.lineage`."""
-        return self._consumer.lineages.of(at)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See `SinkContext.seek`."""
