@@ -17,7 +17,7 @@ def test_failed_requests_of_lost_partitions_are_dropped_whatever_topic_records_a
 ):
     place = TopicPartition("orders", 3)
     records = routed(records_of([1, 2]), ["index-a", "index-b"], place)
-    actions = [Action(row, str(row), b"", is_update=False, is_versioned=False) for row in range(2)]
+    actions = [Action(row, str(row), b"", is_ordered=False, is_versioned=False) for row in range(2)]
     request = Request(records, actions, error=OSError())
     request.done.set()
     writer = SearchWriter.__new__(SearchWriter)
