@@ -51,7 +51,13 @@ def test_every_phase_can_end_and_only_the_end_is_final() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(old, new) for old in LAUNCHING for new in PLACED_MOVES[old] if new not in LAUNCHING],
+    [
+        (old, new)
+        for old in Phase
+        if old in LAUNCHING
+        for new in Phase
+        if new in PLACED_MOVES[old] - LAUNCHING
+    ],
     ids=lambda phase: phase.value,
 )
 def test_a_launch_ends_with_the_phases_it_waits_for(old: Phase, new: Phase) -> None:
