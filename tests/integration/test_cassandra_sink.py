@@ -21,6 +21,7 @@ from penstock.api import (
     Header,
     PenstockError,
     Records,
+    TopicPartition,
     Unavailable,
 )
 from penstock.api import schema as s
@@ -354,6 +355,11 @@ def test_what_is_too_large_is_refused_and_what_is_gone_fails_the_task(
     with pytest.raises(PenstockError, match="does not exist") as raised:
         task.write(*values[:1], keys=[1], first=10)
     assert not isinstance(raised.value, Unavailable)
+    assert task.writer is not None
+    with pytest.raises(PenstockError, match="does not exist"):
+        task.writer.flush()
+    with pytest.raises(PenstockError, match="does not exist"):
+        task.writer.pre_commit({TopicPartition(task.topic, 0): 11})
 
 
 TYPES: dict[str, tuple[Any, Any]] = {

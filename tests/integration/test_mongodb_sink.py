@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import count
@@ -456,8 +456,15 @@ def test_who_decides_on_a_refused_record(
     records = records_of([{"_id": 1}, "no document", {"_id": 2}])
     context = SinkContextStub(tolerates_errors=tolerates)
     if outcome == "raised":
-        with pytest.raises(MongoRefused, match=r"mongo\.errors\.tolerance=none"):
-            write(records, whole, context)
+        config = MongoSink.plugin.config.parse(whole)
+        with closing(MongoSink().open(config, context)) as writer:
+            for call in (
+                lambda: writer.write(records, {}),
+                writer.flush,
+                lambda: writer.pre_commit({}),
+            ):
+                with pytest.raises(MongoRefused, match=r"mongo\.errors\.tolerance=none"):
+                    call()
         return
     assert set(write(records, whole, context)) == ({1} if outcome == "failed" else set())
     assert [each["_id"] for each in stored(client, whole)] == [1, 2]

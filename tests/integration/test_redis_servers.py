@@ -292,8 +292,13 @@ def test_tls_and_users() -> None:
         assert "NOPERM" in str(write(RedisSink, user, elsewhere)[0])
         inside = {**base, "redis.uri": f"rediss://reader:pass@{server.address}"}
         inside.pop("redis.password")
-        with pytest.raises(RedisRefused, match="NOPERM"):
-            write(RedisSink, inside, texts(1))
+        with Task(RedisSink, inside) as task:
+            with pytest.raises(RedisRefused, match="NOPERM"):
+                task.write(texts(1))
+            with pytest.raises(RedisRefused, match="NOPERM"):
+                task.writer.flush()
+            with pytest.raises(RedisRefused, match="NOPERM"):
+                task.writer.pre_commit({})
         jcustenborder = {
             "redis.hosts": server.address,
             "redis.ssl.enabled": "true",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from penstock.api import Failed, Records, SinkWriter
+from penstock.api import Failed, PenstockError, Records, SinkWriter, TopicPartition
 from penstock.api import schema as s
 from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.search.client.errors import WriteFailed
@@ -384,7 +384,7 @@ def test_ids_that_cannot_be(server: SearchServer, topic: str) -> None:
 def test_malformed_ids_are_skipped_if_malformed_documents_are(
     server: SearchServer, topic: str, behavior: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = records_of([{"v": 1}] * 3, keys=["", "x" * 513, "5"], topic=topic)
+    records = records_of([{"v": 1}] * 4, keys=["", "x" * 513, None, "5"], topic=topic)
     with Task(
         server.url,
         tolerates=False,
@@ -394,7 +394,36 @@ def test_malformed_ids_are_skipped_if_malformed_documents_are(
         assert task.write(records) == []
     assert list(server.documents(topic)) == ["5"]
     lines = [record.message for record in caplog.records if "malformed" in record.message]
-    assert len(lines) == (2 if behavior == "warn" else 0)
+    assert len(lines) == (3 if behavior == "warn" else 0)
+
+
+def test_after_a_fatal_error_no_call_succeeds(server: SearchServer, topic: str) -> None:
+    good = records_of([{"v": 1}], keys=["a"], topic=topic)
+    with Task(server.url, schema_ignore="true", tolerates=False) as task:
+        assert task.write(good) == []
+        server.request("POST", f"/{topic}/_close")
+        with pytest.raises(PenstockError, match="index_closed_exception") as first:
+            task.write(records_of([{"v": 2}], keys=["b"], topic=topic, first=1))
+        assert not getattr(first.value, "retriable", False)
+        server.request("POST", f"/{topic}/_open")
+        for again in (
+            task.writer.flush,
+            task.writer.idle,
+            lambda: task.writer.write(good, {}),
+            lambda: task.writer.pre_commit({TopicPartition(topic, 0): 2}),
+        ):
+            with pytest.raises(PenstockError, match="index_closed_exception"):
+                again()
+
+
+def test_a_request_that_is_sent_again_has_no_conflicts_with_itself(
+    server: SearchServer, topic: str
+) -> None:
+    records = records_of([{"v": 1}, {"v": 2}], keys=["a", "a"], topic=topic)
+    with Task(server.url, OpenSearchSink, schema_ignore="true") as task:
+        assert task.write(records) == []
+        assert task.write(records) == []
+    assert server.documents(topic) == {"a": {"v": 2}}
 
 
 def test_a_busy_cluster_is_asked_again(server: SearchServer, topic: str) -> None:

@@ -57,6 +57,41 @@ def test_a_batch_that_is_repeated_has_the_same_times(
         assert times_of(times, batch) == times_of(times, batch)
 
 
+@given(
+    st.integers(0, 5_000),
+    st.lists(st.integers(0, 3), min_size=2, max_size=60),
+    st.integers(1, 9),
+    st.data(),
+)
+def test_a_task_that_resumes_at_a_committed_offset_writes_with_the_same_times(
+    first: int, steps: list[int], size: int, data: st.DataObject
+) -> None:
+    at_ms = 1_700_000_000_000
+    records = [(first + row, at_ms + sum(steps[:row]) // 5) for row in range(len(steps))]
+    written = times_of(RecordTimes(), records)
+    done = data.draw(st.integers(1, len(records)))
+    times = RecordTimes()
+    for start in range(0, done, size):
+        times_of(times, records[start : min(start + size, done)])
+    committed = times.resumable({PLACE: first + done})[PLACE]
+    assert first <= committed <= first + done
+    rest = committed - first
+    assert times_of(RecordTimes(), records[rest:]) == written[rest:]
+
+
+def test_the_last_offset_is_committed_if_no_record_follows() -> None:
+    times = RecordTimes()
+    times_of(times, [(998, 7), (999, 7)])
+    assert times.resumable({PLACE: 1_000}) == {PLACE: 999}
+    assert times.resumable({PLACE: 1_000}) == {PLACE: 1_000}
+
+
+def test_no_offset_within_an_unwritten_batch_is_committed_unless_a_task_may_resume_there() -> None:
+    times = RecordTimes()
+    times_of(times, [(5, 7), (6, 7)])
+    assert times.resumable({PLACE: 5}) == {}
+
+
 def test_a_record_that_is_much_older_keeps_its_own_time() -> None:
     times = RecordTimes()
     assert times_of(times, [(5, 1_700_000_020_000), (6, 1_700_000_000_000)]) == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -350,8 +350,15 @@ def test_the_task_fails_after_the_retry_timeout(server: Server) -> None:
 
 def test_a_collection_that_does_not_exist_fails_the_task(server: Server) -> None:
     server.refuses = lambda call, id: CollectionNotFoundException("none")
-    with pytest.raises(CouchbaseRefused, match="CollectionNotFoundException"):
-        write(records_of([1], keys=["a"]), settings())
+    writer = CouchbaseSink().open(CouchbaseSink.plugin.config.parse(settings()), SinkContextStub())
+    with closing(writer):
+        with pytest.raises(CouchbaseRefused, match="CollectionNotFoundException"):
+            writer.write(records_of([1], keys=["a"]), {})
+        server.refuses = lambda call, id: None
+        with pytest.raises(CouchbaseRefused, match="CollectionNotFoundException"):
+            writer.flush()
+        with pytest.raises(CouchbaseRefused, match="CollectionNotFoundException"):
+            writer.pre_commit({})
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from bson import Binary, Int64, ObjectId
 
-from penstock.api import ConfigInvalid, DataError
+from penstock.api import ConfigInvalid, DataError, Failed
 from penstock.connectors.mongodb.settings.overrides import override_problems
 from penstock.connectors.mongodb.settings.sink import MONGODB_SINK
 from penstock.connectors.mongodb.write.entry import Kind, Write
+from penstock.connectors.mongodb.write.jobs import jobs_of
 from penstock.connectors.mongodb.write.namespaces import Namespace
 from penstock.connectors.mongodb.write.processors import moment_of
+from penstock.testing.conformance import records_of
 
 from .builders import NOW_MS, place, plan, write
 
@@ -23,6 +25,18 @@ STRATEGIES = "com.mongodb.kafka.connect.sink.writemodel.strategy"
 STEPS = "com.mongodb.kafka.connect.sink.processor"
 NOW = datetime.fromtimestamp(NOW_MS / 1000, UTC)
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
+
+
+def test_keys_that_are_equal_to_the_server_are_of_one_document() -> None:
+    keys = [{"_id": each} for each in (1, 1.0, Int64(1), True, "1", 0.0, -0.0, 2)]
+    records = records_of([{"v": row} for row in range(len(keys))], keys=keys)
+    unordered = plan(
+        document_id_strategy=f"{IDS}.ProvidedInKeyStrategy", bulk_write_ordered="false"
+    )
+    refused: Failed = {}
+    (job,) = jobs_of(records, lambda topic: unordered, refused)
+    assert refused == {}
+    assert job.rows == [2, 3, 4, 6, 7]
 
 
 def test_by_default_a_document_gets_a_new_object_id_and_is_replaced() -> None:

@@ -63,6 +63,7 @@ class Binding:
         self._delete = deleting and _prepared(session, deleting, plan, plan.setting)
         self._generated = plan.query is None
         self._is_counter = is_counter(table)
+        self.has_times = self._generated and not self._is_counter
         self.batch_type = BatchType.COUNTER if self._is_counter else BatchType.UNLOGGED
         self._encoders = {
             id(prepared): self._encoders_of(prepared, texts)
@@ -167,6 +168,7 @@ class JsonBinding:
             self._encoders = [
                 encoder(column.type, texts, protocol) for column in self._delete.column_metadata
             ]
+        self.has_times = False
         self.batch_type = BatchType.UNLOGGED
         self.exact = True
         self.place = f"{plan.keyspace}.{plan.table}"

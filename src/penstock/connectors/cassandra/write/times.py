@@ -7,7 +7,7 @@ value and a delete of the same time the delete.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,13 +31,16 @@ class _Run:
 @dataclass(slots=True)
 class _Place:
     """A partition: its last record and the run of that; and, of its last batch, the number, the
-    first record, and the run before that."""
+    first record, and the run before that. `own_us`: the last record's timestamp. `clean`: the last
+    offset whose time does not depend on the records before it."""
 
     run: _Run
     last: int
     batch: int
     first: int
     before: _Run | None
+    own_us: int
+    clean: int
 
 
 class RecordTimes:
@@ -51,6 +54,7 @@ class RecordTimes:
 
     def __init__(self) -> None:
         self._places: dict[TopicPartition, _Place] = {}
+        self._offered: dict[TopicPartition, int] = {}
         self._batch = 0
 
     def begin(self) -> None:
@@ -69,11 +73,44 @@ class RecordTimes:
         if before is None or not 0 <= before.at(offset) - own <= _SLACK_US:
             run = _Run(offset, own)
         assert run is not None
+        clean = offset if place is None or run.at(offset) == own else place.clean
         if place is None or place.batch != self._batch:
-            self._places[partition] = _Place(run, offset, self._batch, offset, before)
-        else:
-            place.run, place.last = run, offset
+            place = _Place(run, offset, self._batch, offset, before, 0, 0)
+            self._places[partition] = place
+        place.run, place.last = run, offset
+        place.own_us, place.clean = timestamp * _TICKS, clean
         return run.at(offset)
+
+    def resumable(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The offsets to commit, so that a task which resumes there writes with the same times.
+
+        If the next record could have a time that is not later than the last one's, the task resumes
+        before it, where times do not depend on earlier records. If nothing was written since the
+        last call, the next record is younger.
+        """
+        allowed: dict[TopicPartition, int] = {}
+        for partition, offset in reached.items():
+            place = self._places.get(partition)
+            if place is None:
+                allowed[partition] = offset
+            elif place.last >= offset:  # its batch is not written yet
+                if place.clean <= offset:
+                    allowed[partition] = place.clean
+            elif (
+                place.run.at(offset) > place.own_us + offset % _TICKS
+                and self._offered.get(partition) != offset
+            ):
+                allowed[partition] = place.clean
+            else:
+                allowed[partition] = offset
+        self._offered = dict(reached)
+        return allowed
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forgets partitions that another task may have written meanwhile."""
+        for partition in partitions:
+            self._places.pop(partition, None)
+            self._offered.pop(partition, None)
 
     def _before(self, place: _Place, offset: int) -> _Run | None:
         """The run of the record before this one; None if that is not known."""

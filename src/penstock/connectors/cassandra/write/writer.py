@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
 from penstock.api import (
@@ -19,6 +19,7 @@ from penstock.api import (
     PenstockError,
     Records,
     SinkWriter,
+    TopicPartition,
 )
 from penstock.connectors.cassandra.client.access import Access, close
 from penstock.connectors.cassandra.client.errors import (
@@ -36,6 +37,7 @@ from penstock.connectors.cassandra.write.requests import Grouping, Request, Send
 from penstock.connectors.cassandra.write.rows import rows_of
 from penstock.connectors.cassandra.write.times import Clock, RecordTimes
 from penstock.connectors.keyed.batches import identity
+from penstock.connectors.keyed.fatal import FatalError
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +66,27 @@ class CassandraWriter(SinkWriter):
         self._times = RecordTimes()
         self._clock = Clock()
         self._held: tuple[Hashable, list[Request], Failed] | None = None
+        self._fatal = FatalError()
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
+        with self._fatal.kept():
+            self._write(records, failed)
+
+    def flush(self) -> None:
+        self._fatal.check()
+
+    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._fatal.check()
+        if any(each.has_times for bindings in self._bindings.values() for each in bindings):
+            return self._times.resumable(reached)
+        return reached
+
+    def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
+        self._times.forget(partitions)
+
+    def _write(self, records: Records, failed: Failed) -> None:
         sender = self._connected()
         batch_id = identity(records)
         if self._held is not None and self._held[0] == batch_id:

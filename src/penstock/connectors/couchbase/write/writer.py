@@ -14,7 +14,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from penstock.api import DataError, Failed, PenstockError, Records, SinkContext, SinkWriter
+from penstock.api import (
+    DataError,
+    Failed,
+    PenstockError,
+    Records,
+    SinkContext,
+    SinkWriter,
+    TopicPartition,
+)
 from penstock.connectors.couchbase.client.errors import (
     CouchbaseRefused,
     CouchbaseUnavailable,
@@ -27,6 +35,7 @@ from penstock.connectors.couchbase.settings.sink import Parts, SinkPlan
 from penstock.connectors.couchbase.write.documents import Document, TopicDocuments, dump
 from penstock.connectors.couchbase.write.statements import statement_of
 from penstock.connectors.keyed.batches import identity, rounds
+from penstock.connectors.keyed.fatal import FatalError
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +62,22 @@ class CouchbaseWriter(SinkWriter):
         self._topics: dict[str, TopicDocuments] = {}
         self._held: tuple[Hashable, list[list[Document]], Failed] | None = None
         self._unavailable_since: float | None = None
+        self._fatal = FatalError()
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
+        with self._fatal.kept():
+            self._write(records, failed)
+
+    def flush(self) -> None:
+        self._fatal.check()
+
+    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._fatal.check()
+        return reached
+
+    def _write(self, records: Records, failed: Failed) -> None:
         batch_id = identity(records)
         if self._held is None or self._held[0] != batch_id:
             refused: Failed = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import bson
@@ -136,6 +137,25 @@ def key_of(write: Write) -> Hashable | None:
     if len(query) == 1 and isinstance(document_id, (str, bson.ObjectId)):
         return document_id
     try:
-        return bson.encode(query)
+        return _comparable(query)
     except Exception:  # sending it fails, too
         return None
+
+
+def _comparable(value: Any) -> Hashable:
+    """Equal for values that the server regards as equal: numbers of any type by their value.
+
+    >>> _comparable({"a": [1, bson.Int64(2)]}) == _comparable({"a": [1.0, bson.Decimal128("2.0")]})
+    True
+    >>> _comparable(1) == _comparable(True), _comparable(0.0) == _comparable(-0.0)
+    (False, True)
+    """
+    if isinstance(value, bson.Decimal128):
+        value = value.to_decimal()
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return ("number", "NaN" if value != value else value)
+    if isinstance(value, Mapping):
+        return ("document", *((name, _comparable(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        return ("array", *map(_comparable, value))
+    return bson.encode({"": value})

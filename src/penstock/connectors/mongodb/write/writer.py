@@ -9,7 +9,7 @@ same, and finished writes are not repeated.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,8 +27,10 @@ from penstock.api import (
     Records,
     SinkContext,
     SinkWriter,
+    TopicPartition,
 )
 from penstock.connectors.keyed.batches import identity
+from penstock.connectors.keyed.fatal import FatalError
 from penstock.connectors.keyed.pace import Pace
 from penstock.connectors.mongodb.client.access import Access
 from penstock.connectors.mongodb.client.errors import (
@@ -77,10 +79,22 @@ class MongoWriter(SinkWriter):
         self._paces: dict[int, Pace] = {}
         self._series: set[Namespace] = set()
         self._held: tuple[Hashable, list[Job], Failed] | None = None
+        self._fatal = FatalError()
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
+        with self._fatal.kept():
+            self._write(records, failed)
+
+    def flush(self) -> None:
+        self._fatal.check()
+
+    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._fatal.check()
+        return reached
+
+    def _write(self, records: Records, failed: Failed) -> None:
         batch_id = identity(records)
         if self._held is not None and self._held[0] == batch_id:
             _, jobs, refused = self._held

@@ -24,6 +24,7 @@ from penstock.api import (
     TopicPartition,
 )
 from penstock.connectors.keyed.batches import last_ones
+from penstock.connectors.keyed.fatal import FatalError
 from penstock.connectors.redis.client.access import Access
 from penstock.connectors.redis.client.errors import RecordRefused, RedisUnavailable
 from penstock.connectors.redis.client.packing import unpack
@@ -65,6 +66,7 @@ class RedisWriter(SinkWriter):
         self._pipeline = Pipeline(self._servers, plan.limits)
         self._unfinished: _Left | None = None
         self._stored: dict[TopicPartition, int] = {}
+        self._fatal = FatalError()
 
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not self._plan.offsets or not partitions:
@@ -98,6 +100,13 @@ class RedisWriter(SinkWriter):
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
+        with self._fatal.kept():
+            self._write(records, failed)
+
+    def flush(self) -> None:
+        self._fatal.check()
+
+    def _write(self, records: Records, failed: Failed) -> None:
         commands = self._plan.maker.make(records, failed)
         batch_id = _batch_id(records)
         unfinished, self._unfinished = self._unfinished, None
@@ -127,6 +136,7 @@ class RedisWriter(SinkWriter):
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Stores the offsets if the plan keeps them in Redis; if that fails, commits nothing."""
+        self._fatal.check()
         if not self._plan.offsets:
             return reached
         new = {

@@ -20,7 +20,7 @@ _EXTERNAL: Final = ',"version":%d,"version_type":"external"'
 
 
 class MalformedId(DataError):
-    """A key that no cluster accepts as a document's id: empty, or too long."""
+    """A key that no cluster accepts as a document's id: null, empty, or too long."""
 
 
 class Action:
@@ -121,6 +121,8 @@ class TopicActions:
             return None
         match self._ids:
             case Ids.KEY:
+                if key is None:
+                    raise MalformedId("Key is used as document id and can not be null.")
                 id = key_id(key_schema, key)
             case Ids.PLACE:
                 return place_id(self._topic, partition, offset)

@@ -66,7 +66,8 @@ class Refusal:
 @dataclass(slots=True, eq=False)
 class Request:
     """Actions that are sent together. `after`: requests that must be done first. `refusals` are
-    those that have not been dealt with yet."""
+    those that have not been dealt with yet. `last_ones`: by id, the last action of this and later
+    requests."""
 
     records: Records
     actions: Sequence[Action]
@@ -74,6 +75,7 @@ class Request:
     done: threading.Event = field(default_factory=threading.Event)
     refusals: list[Refusal] = field(default_factory=list)
     error: Exception | None = None
+    last_ones: Mapping[str | None, Action] | None = None
 
     def run(self, send: Callable[[Sequence[Action]], list[Refusal]]) -> None:
         """Sends the actions, and keeps the outcome."""

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -29,6 +29,7 @@ from penstock.api import (
     Unavailable,
 )
 from penstock.api.schema import Schema
+from penstock.connectors.keyed.fatal import FatalError
 from penstock.connectors.search.client.access import Client
 from penstock.connectors.search.client.errors import Refused, WriteFailed
 from penstock.connectors.search.write.actions import Action, MalformedId, TopicActions
@@ -67,11 +68,16 @@ class SearchWriter(SinkWriter):
         self._pending: deque[Request] = deque()
         self._topics: dict[str, TopicActions] = {}
         self._dropped: set[int] = set()  # rows of the current batch
+        self._fatal = FatalError()
         self._outdated: Counter[str] = Counter()  # records by topic, since the last flush
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
             return
+        with self._fatal.kept():
+            self._write(records, failed)
+
+    def _write(self, records: Records, failed: Failed) -> None:
         # Errors of the cluster are raised before a record is accepted.
         self._repeat_failed()
         self._wait(max(self._plan.buffered - len(records), 0))
@@ -85,13 +91,15 @@ class SearchWriter(SinkWriter):
             self._pool.submit(request.run, self._sender.send)
 
     def idle(self) -> None:
-        while self._pending and self._pending[0].done.is_set() and not self._pending[0].error:
-            self._report_refusals(self._pending[0])
-            self._pending.popleft()
+        with self._fatal.kept():
+            while self._pending and self._pending[0].done.is_set() and not self._pending[0].error:
+                self._report_refusals(self._pending[0])
+                self._pending.popleft()
 
     def flush(self) -> None:
-        self._repeat_failed()
-        self._wait(0)
+        with self._fatal.kept():
+            self._repeat_failed()
+            self._wait(0)
         for topic, records in self._outdated.items():
             log.warning(
                 "Ignored %d records of topic %s: the index has later versions of their documents. "
@@ -102,6 +110,10 @@ class SearchWriter(SinkWriter):
                 topic,
             )
         self._outdated.clear()
+
+    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._fatal.check()
+        return reached
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
         if not lost:
@@ -278,9 +290,12 @@ class SearchWriter(SinkWriter):
             del request.refusals[0]
 
     def _report_conflict(self, request: Request, refusal: Refusal) -> None:
-        """Reports a document with a later version, unless the record itself is stored."""
+        """Reports a document with a later version, unless the record itself is stored, or a later
+        one that this task sent: a request that is sent again has both."""
         behavior, versions = self._plan.conflicts, _VERSIONS.search(refusal.reason)
-        is_stored = versions is not None and versions[1] == versions[2]
+        is_stored = (versions is not None and versions[1] == versions[2]) or self._is_superseded(
+            request, refusal
+        )
         if behavior is None:
             # With versions from offsets it was written already, as in a data stream.
             if refusal.action.is_versioned and not is_stored:
@@ -291,6 +306,16 @@ class SearchWriter(SinkWriter):
         elif is_stored:
             return
         self._report(request, refusal, behavior)
+
+    def _is_superseded(self, request: Request, refusal: Refusal) -> bool:
+        """Whether a later write of the document was sent, too."""
+        if not refusal.action.is_versioned:
+            return False
+        if request.last_ones is None:
+            request.last_ones = {
+                action.id: action for other in (request, *self._pending) for action in other.actions
+            }
+        return request.last_ones[refusal.action.id] is not refusal.action
 
     def _report(self, request: Request, refusal: Refusal, behavior: Refusals) -> None:
         if behavior is Refusals.WARN:

@@ -1,0 +1,44 @@
+"""Keeps the error that ends a writer: one that is not retriable.
+
+After such an error some records of a batch are not stored. If a later `flush` succeeded, their
+offsets would be committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class FatalError:
+    """The first error of a writer that is not retriable; every later call raises it again.
+
+    >>> fatal = FatalError()
+    >>> with fatal.kept():
+    ...     raise ValueError("refused")
+    Traceback (most recent call last):
+    ValueError: refused
+    >>> with fatal.kept():
+    ...     print("flushed")
+    Traceback (most recent call last):
+    ValueError: refused
+    """
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+
+    def check(self) -> None:
+        """Raises the error, if there was one."""
+        if self._error is not None:
+            raise self._error
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Raises the earlier error, or runs the block and keeps the error that it raises."""
+        self.check()
+        try:
+            yield
+        except Exception as error:
+            if not getattr(error, "retriable", False):
+                self._error = error
+            raise
