@@ -20,8 +20,10 @@ Client = redis.Redis
 class Task:
     """A writer, with what it reported."""
 
-    def __init__(self, sink: type[_RedisSink], settings: dict[str, str]) -> None:
-        self.context = SinkContextStub(tolerates_errors=True)
+    def __init__(
+        self, sink: type[_RedisSink], settings: dict[str, str], *, tolerates: bool = True
+    ) -> None:
+        self.context = SinkContextStub(tolerates_errors=tolerates)
         config = sink.plugin.config.parse({"name": "sink", "topics": "t", **settings})
         self.writer = sink().open(config, self.context)
 

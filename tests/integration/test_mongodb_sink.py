@@ -73,8 +73,11 @@ def settings(uri: str, **changes: str) -> dict[str, str]:
 def write(
     records: Records, given: dict[str, str], context: SinkContextStub | None = None
 ) -> Failed:
+    if context is None:
+        given = {"errors.tolerance": "all", **given}
+        context = SinkContextStub(tolerates_errors=True)
     config = MongoSink.plugin.config.parse(given)
-    writer = MongoSink().open(config, context or SinkContextStub())
+    writer = MongoSink().open(config, context)
     failed: Failed = {}
     try:
         writer.write(records, failed)
@@ -133,7 +136,7 @@ class TestMongo(SinkConformance):
         return away()
 
     def config(self) -> dict[str, str]:
-        return self.given
+        return {"errors.tolerance": "all", **self.given}
 
     def records(self, numbers: range, *, schema: bool) -> Records | None:
         rows = [{"id": number, "name": f"row {number}"} for number in numbers]
@@ -467,7 +470,23 @@ def test_who_decides_on_a_refused_record(
                     call()
         return
     assert set(write(records, whole, context)) == ({1} if outcome == "failed" else set())
-    assert [each["_id"] for each in stored(client, whole)] == [1, 2]
+    # If the task fails, the batch is written again.
+    written = [] if not tolerates and "mongo.errors.tolerance" not in given else [1, 2]
+    assert [each["_id"] for each in stored(client, whole)] == written
+
+
+def test_a_task_that_a_refused_record_fails_writes_nothing_after_it(
+    server: MongoServer, client: Client
+) -> None:
+    given = settings(
+        server.uri,
+        writemodel_strategy=f"{STRATEGIES}.InsertOneDefaultStrategy",
+        max_batch_size="2",
+    )
+    rows = [{"_id": "a"}, {"_id": "a"}, {"_id": "c"}, {"_id": "d"}]
+    failed = write(records_of(rows), given, SinkContextStub())
+    assert list(failed) == [1]
+    assert [each["_id"] for each in stored(client, given)] == ["a"]
 
 
 def findings(given: dict[str, str]) -> dict[str, str]:

@@ -99,7 +99,12 @@ class TestHashes(_Away):
 
     def config(self) -> dict[str, str]:
         uri = f"redis://127.0.0.1:{self.port}"
-        return {"redis.uri": uri, "redis.type": "HASH", "redis.keyspace": "rows"}
+        return {
+            "redis.uri": uri,
+            "redis.type": "HASH",
+            "redis.keyspace": "rows",
+            "errors.tolerance": "all",
+        }
 
     def records(self, numbers: range, *, schema: bool) -> Records | None:
         rows = [{"id": number, "name": f"row {number}"} for number in numbers]
@@ -144,6 +149,7 @@ class TestTexts(_Away):
         return {
             "redis.hosts": f"127.0.0.1:{self.port}",
             "redis.connection.retry.delay.ms": "100",
+            "errors.tolerance": "all",
         }
 
     def contents(self) -> list[Any]:
@@ -160,7 +166,12 @@ class TestLists(_Away):
 
     def config(self) -> dict[str, str]:
         uri = f"redis://127.0.0.1:{self.port}"
-        return {"redis.uri": uri, "redis.type": "LIST", "redis.keyspace": "list"}
+        return {
+            "redis.uri": uri,
+            "redis.type": "LIST",
+            "redis.keyspace": "list",
+            "errors.tolerance": "all",
+        }
 
     def records(self, numbers: range, *, schema: bool) -> Records | None:
         return records_of(
@@ -200,6 +211,16 @@ def test_every_structure_has_what_records_say(server: RedisServer, client: Clien
     assert entries == [{b"id": b"1", b"name": b""}, {b"id": b"2", b"name": "ü".encode()}]
     wrong = records_of(["x", True, {"a": 1}], keys=["a", "b", "c"], topic="z")
     assert sorted(write(RedisSink, ours(server, "ZSET"), wrong)) == [0, 1, 2]
+
+
+def test_a_batch_with_a_record_that_fails_the_task_is_not_written(
+    server: RedisServer, client: Client
+) -> None:
+    records = records_of([{"v": 1}, "no fields", {"v": 3}], topic="t")
+    with Task(RedisSink, ours(server, "STREAM"), tolerates=False) as task:
+        for _ in range(2):  # a restart
+            assert list(task.write(records)) == [1]
+    assert client.xlen("t") == 0
 
 
 def test_keys_are_made_of_the_keyspace(server: RedisServer, client: Client) -> None:

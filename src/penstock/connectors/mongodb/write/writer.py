@@ -1,9 +1,9 @@
 """Writes into collections, in bulk (connectors.md §6.2).
 
 A batch becomes one bulk for each collection. A write that the server refuses fails only its record:
-the others are written, even in an ordered bulk. If the server is unavailable or busy, the engine
-retries the same records; the writer keeps their jobs until then, so that generated ids stay the
-same, and finished writes are not repeated.
+the others are written, even in an ordered bulk. If that fails the task, nothing more is written.
+If the server is unavailable or busy, the engine retries the same records; the writer keeps their
+jobs until then, so that generated ids stay the same, and finished writes are not repeated.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class MongoWriter(SinkWriter):
         self._held = (batch_id, jobs, refused)
         if refused:
             self._check_tolerance(records, refused)
-        while jobs:
+        while jobs and not self._fails(records, refused):
             self._do(jobs, refused)
             if refused:
                 self._check_tolerance(records, refused)
@@ -267,6 +267,13 @@ class MongoWriter(SinkWriter):
         self._paces[id(plan)] = pace
         if pause_ms:
             self._context.wait(pause_ms / 1000)
+
+    def _fails(self, records: Records, refused: Failed) -> bool:
+        """Whether a refused record fails the task: its batch is written again, so no more of it is
+        written now."""
+        return not self._context.tolerates_errors and any(
+            not self._plan(records.topics[row]).tolerates for row in refused
+        )
 
     def _check_tolerance(self, records: Records, refused: Failed) -> None:
         """Raises MongoRefused for a refused record that `errors.tolerance` would skip, but

@@ -108,6 +108,8 @@ class RedisWriter(SinkWriter):
 
     def _write(self, records: Records, failed: Failed) -> None:
         commands = self._plan.maker.make(records, failed)
+        if failed and not self._context.tolerates_errors:
+            return  # the task fails, and the whole batch is written again
         batch_id = _batch_id(records)
         unfinished, self._unfinished = self._unfinished, None
         earlier_of: dict[int, int | None] = {}
