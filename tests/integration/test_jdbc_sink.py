@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_every_type_is_written_into_a_table_made_for_it(target: Target, deletes:
 def test_values_that_cannot_even_be_sent_cost_no_others(target: Target, exact: bool) -> None:
     target.create(f"id {'bigint' if exact else 'numeric'}, name varchar(5), amount bigint")
     rows = [row(1, "a"), row(2, "\ud800"), row(3, "b"), row(4, "nul\0"), row(5, "longer"), row(6)]
-    assert sorted(write(target.sink(), target.records(rows))) == [1, 3, 4]
+    assert sorted(write(target.sink(errors__tolerance="all"), target.records(rows))) == [1, 3, 4]
     assert target.rows("id, name") == [(1, "a"), (3, "b"), (6, None)]
 
 
@@ -114,7 +115,10 @@ def test_texts_become_what_the_column_is(target: Target) -> None:
     uuid = "8f14e45f-ceea-467f-a0e6-3d1f2b5a9c11"
     good = {"id": 1, "u": uuid, "j": '{"a":[1]}', "i": "10.0.0.1", "d": "2024-02-29", "tz": NOON}
     bad = {**good, "id": 2, "j": "{"}
-    failed = write(target.sink(), target.records([good, bad, {**good, "id": 3}], struct(names)))
+    failed = write(
+        target.sink(errors__tolerance="all"),
+        target.records([good, bad, {**good, "id": 3}], struct(names)),
+    )
     assert list(failed) == [1]
     assert "json" in str(failed[1])
     assert target.rows("id, u::text, j->'a'->>0, host(i), d, tz") == [
@@ -139,7 +143,9 @@ def test_nan_and_infinity_are_written_if_the_database_supports_them(target: Targ
 def test_nan_and_infinity_are_refused_if_the_database_does_not_support_them(target: Target) -> None:
     schema = struct({"id": INT32, "f": FLOAT64})
     rows = [{"id": at, "f": value} for at, value in enumerate((1.5, math.nan, math.inf, 2.5))]
-    failed = write(target.sink(auto__create="true"), target.records(rows, schema))
+    failed = write(
+        target.sink(errors__tolerance="all", auto__create="true"), target.records(rows, schema)
+    )
     assert sorted(failed) == [1, 2]
     assert "column 'f'" in str(failed[1])
     assert target.rows() == [(0, 1.5), (3, 2.5)]
@@ -176,6 +182,45 @@ def test_times_are_those_of_the_time_zone(target: Target, kind: str) -> None:
     assert none is None
 
 
+DAY = date(2024, 3, 1)
+DATES = [
+    ({}, DAY),
+    ({"date.timezone": "UTC"}, DAY),
+    ({"date.timezone": "db_timezone"}, date(2024, 2, 29)),
+    ({"date.timezone": "DB_TIMEZONE", "db.timezone": "GMT+9"}, DAY),
+]
+
+
+@pytest.mark.parametrize("given", ["the record", "the default", "the table's default", "the key"])
+@pytest.mark.parametrize(("settings", "written"), DATES, ids=[str(each) for each, _ in DATES])
+def test_a_date_is_unchanged_unless_it_is_to_be_one_of_the_time_zone(
+    target: Target, settings: dict[str, str], written: date, given: str
+) -> None:
+    settings = {"auto.create": "true", "db.timezone": "GMT-5", **settings}
+    day = replace(DATE, optional=True, default=DAY)
+    if given == "the key":
+        keys = {"pk.mode": "record_key", "pk.fields": "day", "insert.mode": "upsert"}
+        records = target.records([{"id": 1}], struct({"id": INT32}), [DAY], DATE)
+        assert write(target.sink(**settings, **keys), records) == {}
+    else:
+        schema = struct({"id": INT32, "day": DATE if given == "the record" else day})
+        cell = DAY if given == "the record" else None
+        assert (
+            write(target.sink(**settings), target.records([{"id": 1, "day": cell}], schema)) == {}
+        )
+    if given == "the table's default":
+        table = target.quoted(target.table)
+        target.connection.execute(f"DELETE FROM {table}")
+        target.connection.execute(f"INSERT INTO {table} (id) VALUES (1)")
+    ((found,),) = target.rows("day")
+    if target.kind is not Kind.SQLITE:
+        assert found == written
+    elif given == "the table's default":
+        assert found == str(written)
+    else:
+        assert found == (written - date(1970, 1, 1)).days * 86_400_000
+
+
 def test_numbers_and_texts_are_written_as_timestamps_where_that_is_asked_for(
     target: Target,
 ) -> None:
@@ -184,7 +229,9 @@ def test_numbers_and_texts_are_written_as_timestamps_where_that_is_asked_for(
         {"id": 1, "at": 1_709_210_096_789_000, "said": "2024-02-29T13:34:56.789+01:00"},
         {"id": 2, "at": 0, "said": "yesterday"},
     ]
-    writer = target.sink(auto__create="true", timestamp__fields__list="at,said")
+    writer = target.sink(
+        errors__tolerance="all", auto__create="true", timestamp__fields__list="at,said"
+    )
     failed = write(writer, target.records(rows, schema))
     assert list(failed) == [1]
     assert "column 'said'" in str(failed[1])
@@ -340,7 +387,7 @@ def test_rows_that_are_refused_are_named_and_their_neighbours_written(target: Ta
     target.create(
         "id bigint PRIMARY KEY, name varchar(5) NOT NULL CHECK (length(name) < 6), amount int"
     )
-    writer = target.sink()
+    writer = target.sink(errors__tolerance="all")
     rows = [row(at, "good") for at in range(1000)]
     rows[17] = row(17, "much too long")
     rows[400] = row(3, "twice")
@@ -356,7 +403,12 @@ def test_rows_that_are_refused_are_named_and_their_neighbours_written(target: Ta
 
 def test_the_row_before_one_that_is_refused_comes_into_its_own(target: Target) -> None:
     target.create("id bigint PRIMARY KEY, name varchar(5) CHECK (length(name) < 6), amount bigint")
-    writer = target.sink(insert__mode="upsert", pk__mode="record_key", delete__enabled="true")
+    writer = target.sink(
+        errors__tolerance="all",
+        insert__mode="upsert",
+        pk__mode="record_key",
+        delete__enabled="true",
+    )
     batch: list[tuple[int, Value]] = [
         (1, row(1, "a")), (2, row(2, "b")), (1, row(1, "c")), (1, row(1, "too long")),
         (2, None), (2, row(2, "too long")), (3, row(3, "d")),
@@ -367,7 +419,9 @@ def test_the_row_before_one_that_is_refused_comes_into_its_own(target: Target) -
 
 def test_a_null_in_a_key_is_reported_with_table_column_and_record(target: Target) -> None:
     key = struct({"id": OPTIONAL_INT64})
-    writer = target.sink(auto__create="true", insert__mode="upsert", pk__mode="record_key")
+    writer = target.sink(
+        errors__tolerance="all", auto__create="true", insert__mode="upsert", pk__mode="record_key"
+    )
     records = target.records(
         [row(1), row(2), row(3)], ROW, [{"id": 1}, {"id": None}, {"id": 3}], key, first=10
     )
@@ -383,7 +437,7 @@ def test_records_without_a_schema_or_a_value_are_refused(target: Target) -> None
     values: list[Value] = [row(1), None, {"id": 2}]
     records = target.records(values)
     records.values = Column.gather(values, [ROW, None, None])
-    failed = write(target.sink(), records)
+    failed = write(target.sink(errors__tolerance="all"), records)
     assert sorted(failed) == [1, 2]
     assert "requires records with a non-null Struct value and non-null Struct schema" in str(
         failed[1]
@@ -469,7 +523,10 @@ def test_a_constraint_that_is_checked_at_the_end_refuses_its_row(target: Target)
     target.create(f'id bigint REFERENCES "{parent}" {late}, name varchar(9), amount bigint')
     url = target.url + ("?foreign_keys=on" if target.kind is Kind.SQLITE else "")
     try:
-        failed = write(target.sink(connection__url=url), target.records([row(1), row(2), row(3)]))
+        failed = write(
+            target.sink(errors__tolerance="all", connection__url=url),
+            target.records([row(1), row(2), row(3)]),
+        )
         assert list(failed) == [1]
         assert [number for number, *_ in target.rows()] == [1, 3]
     finally:

@@ -11,23 +11,26 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.jdbc.drivers.connection import Connection
-from penstock.connectors.jdbc.drivers.errors import (
-    DatabaseAway,
-    DatabaseBusy,
-    DatabaseRefused,
-    RowRefused,
-)
+from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
 from penstock.connectors.jdbc.drivers.url import Kind
 from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.write.writer import GaveUp
+from penstock.data.schema import Value
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.waiting import wait_until
 
 from .jdbc_tables import Target, ids_written_around_kills, only, row, target_of, write
+from .test_jdbc_driver import H2Server
 
 _names = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def h2() -> Iterator[DatabaseServer]:
+    with H2Server() as server:
+        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
@@ -62,8 +65,9 @@ def test_with_exactly_once_a_batch_whose_task_fails_leaves_nothing(target: Targe
     settings = {"penstock.exactly.once": "true", "penstock.offsets.table": offsets}
     records = target.records([row(1), row(2), row(1), row(3)])
     try:
-        with pytest.raises(RowRefused, match="offset=2"):
-            write(target.sink(**settings), records)
+        failed = write(target.sink(**settings), records)
+        assert list(failed) == [2]
+        assert "offset=2" in str(failed[2])
         assert target.rows() == []
         tolerant = target.sink(**settings, **{"errors.tolerance": "all"})
         assert list(write(tolerant, records)) == [2]
@@ -71,6 +75,48 @@ def test_with_exactly_once_a_batch_whose_task_fails_leaves_nothing(target: Targe
         assert [number for number, *_ in target.rows()] == [1, 2, 3]
     finally:
         target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
+
+
+MODES = [
+    {"insert.mode": "insert"},
+    {"insert.mode": "insert", "batch.size": "1"},
+    {"insert.mode": "upsert", "pk.mode": "record_key", "delete.enabled": "true"},
+]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["insert", "batches", "upsert"])
+@pytest.mark.parametrize("target", ["sqlite", "postgresql", "mariadb", "h2"], indirect=True)
+def test_a_refused_record_undoes_its_batch_in_all_tables_if_the_task_fails(
+    target: Target, mode: dict[str, str]
+) -> None:
+    id, name, amount = map(target.quoted, ("id", "name", "amount"))
+    target.create(f"{id} bigint PRIMARY KEY, {name} varchar(9), {amount} int CHECK ({amount} < 9)")
+    target.connection.execute(
+        f"INSERT INTO {target.quoted(target.table)} ({id}, {name}) VALUES (3, 'old'), (4, 'old')"
+    )
+    second = f"{target.table}_b"
+    settings = {**mode, "auto.create": "true", "topics.to.tables.mapping": f"second:{second}"}
+    values: list[tuple[int, Value]] = [
+        (1, row(1, "new")), (2, row(2, "new")), (5, row(5, "new", 10)), (6, row(6, "new")),
+    ]  # fmt: skip
+    if "delete.enabled" in mode:
+        values += [(3, row(3, "new")), (4, None)]
+    records = target.keyed(values)
+    records.topics = [target.table, "second", *records.topics[2:]]
+    try:
+        assert list(write(target.sink(**settings), records)) == [2]
+        assert target.rows(f"{id}, {name}") == [(3, "old"), (4, "old")]
+        rows = f"SELECT {id} FROM {target.quoted(second)}"
+        assert target.connection.rows(rows) == []
+        tolerant = target.sink(**settings, **{"errors.tolerance": "all"})
+        assert list(write(tolerant, records)) == [2]
+        changed = "delete.enabled" in mode
+        expected = [(1, "new"), (3, "new" if changed else "old"), (6, "new")]
+        expected += [] if changed else [(4, "old")]
+        assert target.rows(f"{id}, {name}") == sorted(expected)
+        assert target.connection.rows(rows) == [(2,)]
+    finally:
+        target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(second)}")
 
 
 @pytest.mark.parametrize("server_class", [PostgresServer, MariaDbServer])

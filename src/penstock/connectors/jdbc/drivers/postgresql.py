@@ -27,9 +27,9 @@ _LOST_WORKER: Final = "lost connection to parallel worker"
 """The last message of a killed server (55000), if another of its processes was killed first."""
 _BUSY: Final = ("40", "55P03", "55006", "57014", "0A000")
 """Conflicts and deadlocks, locks, statement timeouts; 0A000: a plan is older than the table."""
-_ROW: Final = ("22", "23", "42804", "42846", "44", "P0001")
-"""Data, constraints, a type that does not fit the column, the check of a view, an exception of a
-trigger."""
+_ROW: Final = ("21000", "22", "23", "42804", "42846", "44", "P0001")
+"""Several rows of a statement for one row of the table, data, constraints, a type that does not fit
+the column, the check of a view, an exception of a trigger."""
 
 _TLS: Final = {
     "certificate verify failed": "sslrootcert must name a file with the CA of the server's "

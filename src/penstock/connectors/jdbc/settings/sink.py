@@ -124,10 +124,12 @@ FIELDS_WHITELIST: Final = Key(
 DATE_TIMEZONE: Final = Key(
     "date.timezone",
     STRING,
-    default="DB_TIMEZONE",
+    default="UTC",
     importance=MEDIUM,
     check=one_of("DB_TIMEZONE", "UTC", ignore_case=True),
-    doc="Ignored: a date is written unchanged, whatever the time zone.",
+    doc="The time zone of dates. UTC: a date is written unchanged. DB_TIMEZONE: the date that a "
+    "clock in `db.timezone` shows at midnight UTC, west of UTC the day before; the default of the "
+    "JVM connector.",
     group=_MAPPING,
     order=6,
 )

@@ -29,6 +29,9 @@ Cells = list[Value]
 Encoder = Callable[[Cells, dict[int, Exception]], list[Value]]
 """Encodes the cells of one column for the dialect. A cell that cannot be encoded becomes None, and
 its error an entry in the mapping, by its index."""
+Identity = Callable[[Cells], Cells | None]
+"""Maps the cells of a key column, as they are before encoding, to values that are equal in Python
+exactly if the database considers the cells equal; None if that is unknown for one of them."""
 
 
 class Write(Enum):
@@ -95,6 +98,9 @@ class ExistingColumn:
     nullable: bool = True
     filled: bool = False  # has a default, or the database generates a value
     key: bool = False
+    collation: str | None = None  # of texts, if some of them are equal that have other bytes
+    ambiguous: bool = False  # a unique index compares it in another way
+    code: int = 0  # one of java.sql.Types, if a JDBC driver describes the column
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +133,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Which columns of which table are written, and how. `keys` are indexes of `columns`."""
+    """Which columns of which table are written, and how. `keys` are indexes of `columns`.
+    `repeats`: several rows may have keys that the database considers equal."""
 
     write: Write
     table: TableName
     columns: tuple[str, ...]
     keys: tuple[int, ...]
     forms: tuple[str, ...] = ()  # see `Dialect.forms`
+    repeats: bool = False
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -251,6 +259,26 @@ class Dialect(ABC):
         """The encoder for values of a schema, in a form that `forms` returned if any; raises
         UnmappedType if no column can hold them."""
 
+    def identity(self, schema: Schema, column: ExistingColumn) -> Identity | None:
+        """How values of a schema in a key column compare; None: only the database knows."""
+        return None
+
+    sequential: bool = True
+    """Whether `write` writes rows one after the other, so that several may have the same key.
+    Otherwise `equal_keys` is called first."""
+
+    def prepare_keys(self, connection: Connection, keys: Segment) -> None:
+        """Creates what `equal_keys` needs; outside of any transaction, and once per connection.
+        `keys` has only key columns, and no forms."""
+        raise NotImplementedError
+
+    def equal_keys(
+        self, connection: Connection, keys: Segment, columns: Sequence[Cells]
+    ) -> list[list[int]]:
+        """The groups of rows, by index, whose keys are equal to the database, inside a
+        transaction. Raises RowRefused if it cannot have one of them."""
+        raise NotImplementedError
+
     def prepare(self, connection: Connection, segment: Segment) -> None:  # noqa: B027
         """Creates what `write` needs besides the table; outside of any transaction, and once per
         connection."""
@@ -258,7 +286,8 @@ class Dialect(ABC):
     @abstractmethod
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
         """Writes rows, inside a transaction: all of them, or none. With keys (UPSERT, UPDATE,
-        DELETE), no two rows have the same key."""
+        DELETE), no two rows have the same key, unless the segment `repeats` them: then the rows
+        are written one after the other."""
 
     offset_types: tuple[str, str] = ("VARCHAR(249)", "BIGINT")
 
@@ -281,6 +310,34 @@ class Dialect(ABC):
     def check_at_once(self, connection: Connection) -> None:  # noqa: B027
         """Makes statements check constraints immediately, until the transaction ends."""
 
+
+def unchanged(cells: Cells) -> Cells:
+    """The identity of cells that the database compares as Python does."""
+    return cells
+
+
+def shorter_than(limit: int) -> Identity:
+    """The identity of texts that the database compares as Python does, unless they are longer and
+    lose blanks at the end."""
+
+    def identity(cells: Cells) -> Cells | None:
+        return cells if max(map(len, cells), default=0) < limit else None
+
+    return identity
+
+
+def uuids(cells: Cells) -> Cells | None:
+    """The identity of UUIDs as texts, in any of the forms that databases read.
+
+    >>> uuids(["{0A0E1C00-0000-4000-8000-000000000000}", "0a0e1c00000040008000000000000000"])
+    ['0a0e1c00000040008000000000000000', '0a0e1c00000040008000000000000000']
+    """
+    plain = "\n".join(cells).lower().replace("-", "").replace("{", "").replace("}", "").split("\n")
+    return plain if len(plain) == len(cells) else None
+
+
+NUMBER: Final = "penstock_row"
+"""The column with the number of a row, in a temporary table for keys."""
 
 OFFSET_COLUMNS: Final = ("connector", "topic", "kafka_partition", "next_offset")
 

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.drivers.connection import Connection
+from penstock.connectors.jdbc.drivers.errors import RowRefused
 from penstock.connectors.jdbc.drivers.jvm.cells import Batch
 from penstock.connectors.jdbc.drivers.jvm.connection import BASE_TABLE, DriverConnection, metadata
 from penstock.connectors.jdbc.drivers.products import Product, Upsert
@@ -25,16 +26,19 @@ from penstock.connectors.jdbc.write.dialect import (
     Encoder,
     ExistingColumn,
     ExistingTable,
+    Identity,
     Segment,
     TableName,
     Wanted,
     Write,
     one_by_one,
+    unchanged,
     unwritable,
     wall_time,
 )
 
 _FLOATS = (Type.FLOAT32, Type.FLOAT64)
+_WHOLE = (-6, 5, 4, -5, 2, 3)  # java.sql.Types: TINYINT, …, BIGINT, NUMERIC, DECIMAL
 
 
 class Generic(Dialect):
@@ -90,7 +94,14 @@ class Generic(Dialect):
                 self._sql_types[name, column] = int(code)
                 filled = default is not None or "YES" in (auto_increment, generated)
                 columns.append(
-                    ExistingColumn(column, type, int(nullable) != 0, filled, column in keys)
+                    ExistingColumn(
+                        column,
+                        type,
+                        int(nullable) != 0,
+                        filled,
+                        column in keys,
+                        code=int(code),
+                    )
                 )
         return ExistingTable("TABLE" if kind == BASE_TABLE else str(kind), tuple(columns))
 
@@ -146,6 +157,12 @@ class Generic(Dialect):
             return partial(one_by_one, _finite)
         return lambda cells, bad: cells
 
+    def identity(self, schema: Schema, column: ExistingColumn) -> Identity | None:
+        # JDBC reports no collations, so only numbers compare in a known way.
+        whole = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
+        known = schema.logical is None and schema.type in whole
+        return unchanged if known and column.code in _WHOLE else None
+
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
         assert isinstance(connection, DriverConnection)
         table = segment.table.name
@@ -173,11 +190,18 @@ class Generic(Dialect):
     def _upsert_twice(self, connection: DriverConnection, segment: Segment, batch: Batch) -> None:
         # If all columns are keys, sets one to itself: that shows whether the row exists.
         changed = segment.others or segment.keys[:1]
-        order = (*changed, *segment.keys)
-        counts = batch.run(connection, self._update(segment, changed), order, counted=True)
+        update, insert = self._update(segment, changed), self._insert(segment)
+        order, all_columns = (*changed, *segment.keys), range(len(segment.columns))
+        counts = batch.run(connection, update, order, counted=True)
         missing = [row for row, count in enumerate(counts) if not count]
-        if missing:
-            batch.run(connection, self._insert(segment), range(len(segment.columns)), missing)
+        if not missing:
+            return
+        batch.run(connection, insert, all_columns, missing)
+        if segment.repeats and len(missing) > 1:
+            # A unique index would have refused equal keys, but the table may have none.
+            again = batch.run(connection, update, order, missing, counted=True)
+            if any(count > 1 for count in again):
+                raise RowRefused("the keys of several rows are equal to the database")
 
     def _insert(self, segment: Segment) -> str:
         marks = ", ".join("?" * len(segment.columns))

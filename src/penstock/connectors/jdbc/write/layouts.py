@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 
 from penstock.api import DataError, PenstockError, Records
-from penstock.api.schema import INT32, INT64, STRING, TIMESTAMP, Schema, Type, Value
+from penstock.api.schema import INT32, INT64, STRING, TIMESTAMP, Logical, Schema, Type, Value
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.moments import moment
 from penstock.connectors.jdbc.write.dialect import (
     Cells,
     Dialect,
     Encoder,
+    Identity,
     Segment,
     TableName,
     UnmappedType,
@@ -40,12 +41,49 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A key column of a layout, by its index, and how its cells are compared."""
+
+    at: int
+    identity: Identity | None
+    encode: Encoder
+    ambiguous: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """How records with one pair of schemas are written to one table."""
 
     segment: Segment
     sources: tuple[Source, ...]
     encoders: tuple[Encoder, ...]
+    keys: tuple[Key, ...]  # sorted by name: other layouts may have the columns in another order
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether not even the database compares keys in one way only."""
+        return any(key.ambiguous for key in self.keys)
+
+    @property
+    def key_segment(self) -> Segment:
+        """The segment of the keys alone, for `Dialect.equal_keys`."""
+        names = tuple(self.segment.columns[key.at] for key in self.keys)
+        return Segment(Write.DELETE, self.segment.table, names, tuple(range(len(names))))
+
+    def keys_of(self, columns: Sequence[Cells]) -> list[Value] | None:
+        """The keys of rows, whose cells are not encoded; they are equal exactly if the database
+        considers them equal. None: only the database knows that."""
+        keys: list[Cells] = []
+        for key in self.keys:
+            cells = key.identity(columns[key.at]) if key.identity is not None else None
+            if cells is None:
+                return None
+            keys.append(cells)
+        return keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+
+    def encoded_keys(self, columns: Sequence[Cells]) -> list[Cells]:
+        """The cells of the keys alone, encoded for `Dialect.equal_keys`."""
+        return [key.encode(columns[key.at], {}) for key in self.keys]
 
     def shown(self, at: int) -> str:
         return f"column '{self.segment.columns[at]}' of table {self.segment.table}"
@@ -63,6 +101,7 @@ class Layouts:
         self._tables = Tables(connection, dialect, settings)
         self._known: dict[tuple[object, ...], Layout | PenstockError] = {}
         self._prepared: set[Segment] = set()
+        self._prepared_keys: set[Segment] = set()
 
     def of(
         self,
@@ -101,8 +140,7 @@ class Layouts:
         existing = [table_columns.column(column.name) for column in columns]
         names = [column.name for column in existing if column is not None]
         schemas = [column.schema for column in columns]
-        # The keys of deletes are compared with those of other rows, so encode all as texts.
-        forms = () if self._settings.deletes else self._dialect.forms(schemas, existing)
+        forms = self._dialect.forms(schemas, existing)
         encoders = [
             self._dialect.encoder(schema, forms[at] if forms else None)
             for at, schema in enumerate(schemas)
@@ -121,7 +159,27 @@ class Layouts:
         if segment not in self._prepared:
             self._dialect.prepare(self.connection, segment)
             self._prepared.add(segment)
-        return Layout(segment, tuple(source for _, source in wanted), tuple(encoders))
+        return Layout(
+            segment,
+            tuple(source for _, source in wanted),
+            tuple(encoders),
+            tuple(
+                Key(
+                    at,
+                    self._dialect.identity(schemas[at], column),
+                    self._dialect.encoder(schemas[at]),
+                    column.ambiguous,
+                )
+                for at in sorted(keys, key=names.__getitem__)
+                if (column := existing[at]) is not None
+            ),
+        )
+
+    def prepare_keys(self, keys: Segment) -> None:
+        """Creates what the dialect needs to compare keys, once; outside of any transaction."""
+        if keys not in self._prepared_keys:
+            self._dialect.prepare_keys(self.connection, keys)
+            self._prepared_keys.add(keys)
 
     def _wanted(
         self, table: TableName, key: Schema | None, value: Schema | None
@@ -171,8 +229,9 @@ class Layouts:
                     f"Need exactly one PK column defined since the {side} schema for records is a "
                     f"primitive type, defined columns are: [{', '.join(names)}]"
                 )
-            source = Source(side == "key", None)
-            return [(Wanted(names[0], schema, key=True), source)]
+            shifted, shift = self._date(schema)
+            source = Source(side == "key", None, convert=shift)
+            return [(Wanted(names[0], shifted, key=True), source)]
         missing = [name for name in names if schema.field(name) is None]
         if missing:
             raise TableMismatch(
@@ -188,8 +247,8 @@ class Layouts:
         return [(replace(column, key=True), source) for column, source in columns]
 
     def _field_column(self, name: str, schema: Schema, *, of_key: bool) -> tuple[Wanted, Source]:
+        schema, convert = self._date(schema)
         default = schema.default if self._settings.defaults else None
-        convert: Callable[[Value], Value] | None = None
         if name in self._settings.timestamp_fields and schema.type in (Type.INT64, Type.STRING):
             convert = _moment_ns if self._settings.nanoseconds else moment
             if schema.type is Type.STRING:
@@ -197,6 +256,18 @@ class Layouts:
             default = None if default is None else convert(default)
             schema = replace(TIMESTAMP, optional=schema.optional, default=default)
         return Wanted(name, schema), Source(of_key, name, default=default, convert=convert)
+
+    def _date(self, schema: Schema) -> tuple[Schema, Callable[[Value], Value] | None]:
+        """The schema with its default, and the conversion, for dates in `date.timezone`."""
+        zone = self._settings.date_zone
+        if zone is None or schema.logical is not Logical.DATE:
+            return schema, None
+
+        def shift(value: date) -> date:
+            return datetime(value.year, value.month, value.day, tzinfo=UTC).astimezone(zone).date()
+
+        default = None if schema.default is None else shift(schema.default)
+        return replace(schema, default=default), shift
 
 
 def cells_of(

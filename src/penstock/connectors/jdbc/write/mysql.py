@@ -13,16 +13,20 @@ from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 from penstock.connectors.jdbc.write.dialect import (
+    NUMBER,
     Cells,
     Dialect,
     Encoder,
     ExistingColumn,
     ExistingTable,
+    Identity,
     Segment,
     TableName,
     Write,
     one_by_one,
+    unchanged,
     unwritable,
+    uuids,
     wall_time,
 )
 
@@ -31,7 +35,8 @@ _STATEMENT: Final = 1 << 20
 
 _TABLE: Final = """\
 SELECT t.table_type, c.column_name, c.column_type, c.is_nullable = 'YES',
-  c.column_default IS NOT NULL OR c.extra LIKE '%%auto_increment%%', c.column_key = 'PRI'
+  c.column_default IS NOT NULL OR c.extra LIKE '%%auto_increment%%', c.column_key = 'PRI',
+  c.collation_name
 FROM information_schema.tables t JOIN information_schema.columns c
   ON c.table_schema = t.table_schema AND c.table_name = t.table_name
 WHERE t.table_schema = COALESCE(%s, DATABASE()) AND t.table_name = %s
@@ -65,8 +70,8 @@ class MySql(Dialect):
             return None
         kind = "VIEW" if "VIEW" in rows[0][0] else "TABLE"
         columns = [
-            ExistingColumn(name, str(type), bool(nullable), bool(filled), bool(key))
-            for _, name, type, nullable, filled, key in rows
+            ExistingColumn(name, str(type), bool(nullable), bool(filled), bool(key), collation)
+            for _, name, type, nullable, filled, key, collation in rows
         ]
         return ExistingTable(kind, tuple(columns))
 
@@ -128,13 +133,53 @@ class MySql(Dialect):
                 raise unwritable(schema)
         return str
 
+    def identity(self, schema: Schema, column: ExistingColumn) -> Identity | None:
+        type, _, modifier = column.type.partition("(")
+        kind = schema.logical or schema.type
+        if kind is Type.STRING and type == "uuid":
+            return uuids
+        if type.split()[0] not in _COMPARED.get(kind, ()):
+            return None
+        match kind:
+            case Type.STRING:
+                return _texts_in(column.collation or "")
+            case Logical.DECIMAL:
+                scale = modifier.partition(")")[0].partition(",")[2]
+                return unchanged if (schema.scale or 0) <= int(scale or 0) else None
+        return unchanged
+
     def prepare(self, connection: Connection, segment: Segment) -> None:
         if segment.write in (Write.UPDATE, Write.DELETE):
             columns = self.listed(segment.columns)
-            connection.execute(
-                f"CREATE TEMPORARY TABLE IF NOT EXISTS {segment.stage} AS "
-                f"SELECT {columns} FROM {self.qualified(segment.table)} LIMIT 0"
-            )
+            self._create_stage(connection, segment.stage, segment, columns)
+
+    sequential = False
+
+    def prepare_keys(self, connection: Connection, keys: Segment) -> None:
+        columns = f"{self.listed(keys.columns)}, 0 AS {NUMBER}"
+        self._create_stage(connection, f"{keys.stage}_k", keys, columns)
+        connection.execute("SET SESSION group_concat_max_len = 1048576")
+
+    def equal_keys(
+        self, connection: Connection, keys: Segment, columns: Sequence[Cells]
+    ) -> list[list[int]]:
+        stage, names = f"{keys.stage}_k", self.listed(keys.columns)
+        connection.execute(f"DELETE FROM {stage}")
+        numbers: Cells = list(map(str, range(len(columns[0]))))
+        begin = f"INSERT INTO {stage} ({names}, {NUMBER}) VALUES "
+        self._insert(connection, begin, [*columns, numbers], "")
+        rows = connection.rows(
+            f"SELECT GROUP_CONCAT({NUMBER}) FROM {stage} GROUP BY {names} HAVING COUNT(*) > 1"
+        )
+        return [list(map(int, str(group).split(","))) for (group,) in rows]
+
+    def _create_stage(
+        self, connection: Connection, stage: str, segment: Segment, columns: str
+    ) -> None:
+        connection.execute(
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS {stage} AS "
+            f"SELECT {columns} FROM {self.qualified(segment.table)} LIMIT 0"
+        )
 
     def begin_offset(self, table: TableName, mark: str) -> str:
         marks = ", ".join([mark] * 4)
@@ -185,6 +230,41 @@ def _runs(rows: list[str], limit: int) -> Iterator[tuple[int, int]]:
         size += len(row) + 3
     if rows:
         yield first, len(rows)
+
+
+_INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
+_COMPARED: Final[Mapping[Type | Logical, tuple[str, ...]]] = {
+    **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32, Type.INT64), _INTEGERS),
+    Type.STRING: ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
+    Type.BYTES: ("varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
+    Logical.DECIMAL: ("decimal",),
+    Logical.DATE: ("date",),
+}
+"""Columns in which the server's comparison of values of a type is known: Python's, but for texts
+that of `_texts_in`."""
+
+_COLLATION: Final = re.compile(
+    r"(?:(?:utf8mb[34]|utf8|latin1|ascii|uca1400)_)+(?:(?:general|unicode|unicode_520|swedish|0900)_)?"
+    r"(?:nopad_)?(?:(?:ai|as)_)?(?P<case>ci|cs)|\w+_bin"
+)
+
+
+def _texts_in(collation: str) -> Identity | None:
+    """How texts compare in a collation. Only for texts of printable ASCII characters: accents, and
+    characters without a weight, depend on the collation and the server's version."""
+    known = _COLLATION.fullmatch(collation)
+    if known is None:
+        return None
+
+    def identity(cells: Cells) -> Cells | None:
+        joined = "".join(cells)
+        plain = joined.isascii() and joined.isprintable()
+        # Most collations ignore blanks at the end.
+        if not plain or (" " in joined and any(cell.endswith(" ") for cell in cells)):
+            return None
+        return "\n".join(cells).lower().split("\n") if known["case"] == "ci" else cells
+
+    return identity
 
 
 _SPECIAL: Final = re.compile("[\\\\'\0\n\r\x1a]")

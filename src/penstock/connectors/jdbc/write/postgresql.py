@@ -11,17 +11,22 @@ from typing import Final
 from penstock.api.schema import Logical, Schema, Type, Value
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.write.dialect import (
+    NUMBER,
     Cells,
     Dialect,
     Encoder,
     ExistingColumn,
     ExistingTable,
+    Identity,
     Segment,
     TableName,
     Wanted,
     Write,
     one_by_one,
+    shorter_than,
+    unchanged,
     unwritable,
+    uuids,
     wall_time,
 )
 
@@ -32,7 +37,14 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "
 _TABLE: Final = """\
 SELECT c.relkind::text, c.relispartition, a.attname, format_type(a.atttypid, a.atttypmod),
   NOT a.attnotnull, a.atthasdef OR a.attidentity <> '',
-  COALESCE(a.attnum = ANY(i.indkey), false)
+  COALESCE(a.attnum = ANY(i.indkey), false),
+  (SELECT l.collname FROM pg_collation l
+    WHERE l.oid = a.attcollation AND NOT l.collisdeterministic),
+  EXISTS (SELECT FROM pg_index u,
+    unnest(u.indkey::int2[], u.indcollation::oid[]) AS part (attnum, used),
+    pg_collation l
+    WHERE u.indrelid = c.oid AND u.indisunique AND part.attnum = a.attnum
+    AND l.oid = part.used AND l.oid <> a.attcollation AND NOT l.collisdeterministic)
 FROM pg_class c
 LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
@@ -154,12 +166,55 @@ class PostgreSql(Dialect):
                 return _float32
         return str
 
+    def identity(self, schema: Schema, column: ExistingColumn) -> Identity | None:
+        type, _, modifier = column.type.partition("(")
+        kind = schema.logical or schema.type
+        if kind is Type.STRING and type == "uuid":
+            return uuids
+        if column.ambiguous or column.collation is not None or type not in _COMPARED.get(kind, ()):
+            return None
+        if "-" in modifier:  # numeric(3,-2) rounds
+            return None
+        match kind:
+            case Type.STRING if modifier:
+                return shorter_than(int(modifier.removesuffix(")")) + 1)
+            case Logical.TIMESTAMP if modifier or (
+                type == "timestamp without time zone" and self.zone.key != "UTC"
+            ):
+                return None  # rounds, or has two instants at one wall clock time
+            case Logical.DECIMAL if modifier:
+                scale = modifier.removesuffix(")").partition(",")[2]
+                return unchanged if (schema.scale or 0) <= int(scale or 0) else None
+        return unchanged
+
     def prepare(self, connection: Connection, segment: Segment) -> None:
         if segment.write is Write.INSERT:
             return
-        columns = self.listed(segment.columns)
+        self._create_stage(connection, _stage(segment), segment, self.listed(segment.columns))
+
+    sequential = False
+
+    def prepare_keys(self, connection: Connection, keys: Segment) -> None:
+        columns = f"{self.listed(keys.columns)}, 0 AS {NUMBER}"
+        self._create_stage(connection, f"{_stage(keys)}_k", keys, columns)
+
+    def equal_keys(
+        self, connection: Connection, keys: Segment, columns: Sequence[Cells]
+    ) -> list[list[int]]:
+        stage, names = f"{_stage(keys)}_k", self.listed(keys.columns)
+        connection.execute(f"DELETE FROM {stage}")
+        numbers: Cells = list(map(str, range(len(columns[0]))))
+        self._copy(connection, f"{stage} ({names}, {NUMBER})", (), [*columns, numbers])
+        rows = connection.rows(
+            f"SELECT array_agg({NUMBER}) FROM {stage} GROUP BY {names} HAVING count(*) > 1"
+        )
+        return [group for (group,) in rows]
+
+    def _create_stage(
+        self, connection: Connection, stage: str, segment: Segment, columns: str
+    ) -> None:
         connection.execute(
-            f"CREATE TEMPORARY TABLE IF NOT EXISTS {_stage(segment)} ON COMMIT DELETE ROWS AS "
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS {stage} ON COMMIT DELETE ROWS AS "
             f"SELECT {columns} FROM {self.qualified(segment.table)} WITH NO DATA"
         )
 
@@ -171,23 +226,26 @@ class PostgreSql(Dialect):
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     def write(self, connection: Connection, segment: Segment, columns: Sequence[Cells]) -> None:
-        stage = _stage(segment)
+        stage, names, forms = _stage(segment), self.listed(segment.columns), segment.forms
         if segment.write is Write.INSERT:
-            self._copy(connection, self.qualified(segment.table), segment, columns)
+            self._copy(connection, f"{self.qualified(segment.table)} ({names})", forms, columns)
             return
         connection.execute(f"DELETE FROM {stage}")  # an earlier segment may have left rows
-        self._copy(connection, stage, segment, columns)
+        self._copy(connection, f"{stage} ({names})", forms, columns)
         connection.execute(self._from_stage(segment, stage))
 
     def _copy(
-        self, connection: Connection, table: str, segment: Segment, columns: Sequence[Cells]
+        self,
+        connection: Connection,
+        into: str,
+        forms: tuple[str, ...],
+        columns: Sequence[Sequence[Value]],
     ) -> None:
-        form = " (FORMAT BINARY)" if segment.forms else ""
-        statement = f"COPY {table} ({self.listed(segment.columns)}) FROM STDIN{form}"
+        statement = f"COPY {into} FROM STDIN{' (FORMAT BINARY)' if forms else ''}"
         rows = zip(*columns, strict=True)
         with connection.errors(), connection.raw.cursor() as cursor, cursor.copy(statement) as copy:
-            if segment.forms:
-                copy.set_types(segment.forms)
+            if forms:
+                copy.set_types(forms)
                 for row in rows:
                     copy.write_row(row)
             else:
@@ -248,6 +306,20 @@ _EXACT: Final[Mapping[Type | Logical, tuple[str, ...]]] = {
 which takes both sides less than half as long as texts (200,000 rows of five columns: 560,000
 rows/s, as texts 150,000, by ADBC 270,000). Texts also fit types that are read from them: a UUID,
 JSON, an enumeration."""
+
+_COMPARED: Final[Mapping[Type | Logical, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        (Type.INT8, Type.INT16, Type.INT32, Type.INT64),
+        ("smallint", "integer", "bigint", "numeric", "text"),
+    ),
+    Type.BOOLEAN: ("boolean",),
+    Type.STRING: ("text", "character varying"),
+    Type.BYTES: ("bytea",),
+    Logical.DECIMAL: ("numeric",),
+    Logical.DATE: ("date",),
+    Logical.TIMESTAMP: ("timestamp without time zone", "timestamp with time zone"),
+}
+"""Columns in which PostgreSQL considers values of a type equal exactly if Python does."""
 
 _PLAIN: Final = frozenset(
     {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN}

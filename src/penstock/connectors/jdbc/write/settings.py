@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from penstock.api.settings import Config
 from penstock.connectors.jdbc.drivers.moments import zone
@@ -52,6 +53,7 @@ class WriteSettings:
     string_column: str = "record_value"
     timestamp_fields: frozenset[str] = frozenset()
     nanoseconds: bool = False  # unit of numbers in timestamp fields; else microseconds
+    date_zone: ZoneInfo | None = None  # dates are those of a clock there at midnight UTC
     trims_errors: bool = False
     offsets: TableName | None = None  # of `penstock.exactly.once`
 
@@ -111,9 +113,17 @@ def settings_of(config: Config, connector: str = "") -> WriteSettings:
         string_column=config[k.STRING_COLUMN],
         timestamp_fields=frozenset(config[k.TIMESTAMP_FIELDS_LIST]),
         nanoseconds=config[k.TIMESTAMP_PRECISION_MODE].lower() == "nanoseconds",
+        date_zone=_date_zone(config),
         trims_errors=config[k.TRIM_SENSITIVE_LOG],
         offsets=TableName.parse(config[k.OFFSETS_TABLE]) if config[k.EXACTLY_ONCE] else None,
     )
+
+
+def _date_zone(config: Config) -> ZoneInfo | None:
+    if config[k.DATE_TIMEZONE].upper() == "UTC":
+        return None
+    db_zone = zone(config[DB_TIMEZONE])
+    return None if db_zone.key == "UTC" else db_zone
 
 
 class _Tables:

@@ -21,11 +21,13 @@ from penstock.connectors.jdbc.write.dialect import (
     Encoder,
     ExistingColumn,
     ExistingTable,
+    Identity,
     Segment,
     TableName,
     Wanted,
     Write,
     one_by_one,
+    unchanged,
     unwritable,
 )
 
@@ -62,6 +64,12 @@ class Sqlite(Dialect):
         if not matching:
             return None
         kind, name = next((row for row in matching if row[1] == table.name), matching[0])
+        # SQLite reports the collation of an index, but not that of a column.
+        collates = connection.rows(
+            f"SELECT 1 FROM {schema}sqlite_master "
+            "WHERE tbl_name = ? AND lower(sql) LIKE '%collate%'",
+            (name,),
+        )
         rows = connection.rows(f"PRAGMA {schema}table_xinfo({self.quoted(name)})")
         keys = sum(1 for row in rows if row[5])
         columns = tuple(
@@ -72,6 +80,7 @@ class Sqlite(Dialect):
                 # A single INTEGER key is the row's number, which SQLite generates.
                 filled=row[4] is not None or (row[5] and keys == 1 and row[2].upper() == "INTEGER"),
                 key=bool(row[5]),
+                collation="unknown" if collates or kind == "view" else None,
             )
             for row in rows
             if row[6] != 1  # a hidden column of a virtual table
@@ -87,6 +96,19 @@ class Sqlite(Dialect):
         if convert is None:
             return lambda cells, bad: cells
         return partial(one_by_one, convert)
+
+    def identity(self, schema: Schema, column: ExistingColumn) -> Identity | None:
+        type = column.type.upper()
+        match schema.logical or schema.type:
+            case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+                return unchanged if "INT" in type else None
+            case Type.STRING:
+                textual = any(word in type for word in ("CHAR", "CLOB", "TEXT"))
+                if textual and "INT" not in type and column.collation is None:
+                    return unchanged
+            case Type.BYTES:
+                return unchanged if not type or "BLOB" in type else None
+        return None
 
     def begin_offset(self, table: TableName, mark: str) -> str:
         marks = ", ".join([mark] * 4)

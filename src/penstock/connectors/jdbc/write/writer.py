@@ -5,14 +5,20 @@ columns of a group, and all groups of a batch are written in one transaction. Th
 rows that the database refuses by halving, so a batch without any costs nothing.
 
 Of several rows with the same key, only the last one is written: a statement for many rows could not
-write them one after the other. If the database refuses it, the one before is written.
+write them one after the other. If the database refuses it, the one before is written. Where only
+the database knows which keys are equal (texts without case, padded or rounded values), it is asked,
+or the rows keep their order.
+
+If a row is refused and the task does not tolerate that, the whole batch is rolled back: the task
+fails, and reads the batch again when it is restarted.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.api import DataError, Failed, PenstockError, Records, SinkContext, SinkWriter
 from penstock.connectors.jdbc.drivers.connection import Connection
@@ -25,9 +31,9 @@ from penstock.connectors.jdbc.drivers.errors import (
 )
 from penstock.connectors.jdbc.write.dialect import Cells, Dialect, TableName, Write
 from penstock.connectors.jdbc.write.groups import Group, groups, shown_offset, shown_place, usable
-from penstock.connectors.jdbc.write.layouts import Layouts, cells_of
+from penstock.connectors.jdbc.write.layouts import Layout, Layouts, cells_of
 from penstock.connectors.jdbc.write.offsets import make_offsets, next_offsets, store_offsets
-from penstock.connectors.jdbc.write.pieces import Piece, last_ones
+from penstock.connectors.jdbc.write.pieces import Piece, in_order, last_ones
 from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings
 from penstock.connectors.jdbc.write.tables import TableMismatch
 
@@ -38,12 +44,29 @@ class GaveUp(PenstockError):
     code = "jdbc.retries"
 
 
+class _RolledBack(Exception):
+    """Rolls a batch back whose refused rows are not tolerated."""
+
+    def __init__(self, refused: Failed) -> None:
+        self.refused = refused
+
+
 @dataclass(slots=True)
 class _Work:
-    """The pieces to write for a group, and the rows to write instead of refused ones."""
+    """The pieces to write for a group, and the rows to write instead of refused ones. `unknown`
+    are the keys of all rows that the database has to compare first."""
 
     pieces: list[Piece]
-    earlier: dict[int, Piece]  # by row: only the row before it with the same key
+    earlier: dict[int, Piece] = field(default_factory=dict)  # by row: the one before it, same key
+    unknown: Piece | None = None
+
+
+class _Made(NamedTuple):
+    """A piece, its layout, and its cells before encoding."""
+
+    piece: Piece
+    layout: Layout
+    cells: list[Cells]
 
 
 class JdbcWriter(SinkWriter):
@@ -68,6 +91,8 @@ class JdbcWriter(SinkWriter):
             self._context.wait(wait_s)
         try:
             refused = self._write_batch(records)
+        except _RolledBack as rolled_back:
+            refused = rolled_back.refused
         except (DatabaseAway, DatabaseBusy) as error:
             self.close()
             if self._retries <= 0:
@@ -129,16 +154,17 @@ class JdbcWriter(SinkWriter):
                     if offset < next_by_partition[topic_partition]
                 }
             for group_work in work:
+                group_work = self._compared(connection, group_work, refused)
                 for piece in group_work.pieces:
                     self._write_piece(connection, piece, group_work.earlier, refused, done)
             if offsets is not None:
                 for row in done & refused.keys():
                     del refused[row]  # already reported when it was first written
-                if refused and not self._context.tolerates_errors:
-                    # The task fails: roll back everything.
-                    raise self._named(records, *min(refused.items()))
                 self._advance(connection, offsets, records, next_by_partition)
-        return {row: self._named(records, row, error) for row, error in refused.items()}
+            named = {row: self._named(records, row, error) for row, error in refused.items()}
+            if named and not self._context.tolerates_errors:
+                raise _RolledBack(named)
+        return named
 
     def _connected(self) -> Layouts:
         if self._layouts is None or not self._layouts.connection.is_open:
@@ -175,19 +201,73 @@ class JdbcWriter(SinkWriter):
         """The work for a group; rows that cannot be written go into `refused`."""
         values = [row for row in group.rows if row not in group.deletes]
         deletes = [row for row in group.rows if row in group.deletes]
-        pieces: list[Piece] = []
+        made: list[_Made] = []
         for rows, write in ((values, self._settings.write), (deletes, Write.DELETE)):
             if not rows:
                 continue
-            piece = self._piece(layouts, records, group, rows, write, refused)
-            if piece is not None:
-                pieces.append(piece)
-        earlier: dict[int, Piece] = {}
-        if self._settings.write is not Write.INSERT:
-            pieces = last_ones(pieces, earlier, together=self._settings.write is Write.UPSERT)
-        return _Work(pieces, earlier)
+            of_kind = self._made(layouts, records, group, rows, write, refused)
+            if of_kind is not None:
+                made.append(of_kind)
+        pieces = [each.piece for each in made]
+        if self._settings.write is Write.INSERT or not made:
+            return _Work(pieces)
+        for each in made:
+            each.piece.keys = each.layout.keys_of(each.cells)
+        if all(piece.keys is not None for piece in pieces):
+            return self._thinned(_Work(pieces))
+        ambiguous = made[0].layout.is_ambiguous
+        if ambiguous or self._dialect.sequential:
+            return _Work(in_order(pieces, singly=ambiguous))
+        keys = made[0].layout.key_segment
+        layouts.prepare_keys(keys)
+        encoded = [each.layout.encoded_keys(each.cells) for each in made]
+        columns = [[cell for part in key for cell in part] for key in zip(*encoded, strict=True)]
+        rows = [row for piece in pieces for row in piece.rows]
+        return _Work(pieces, unknown=Piece(keys, columns, rows))
 
-    def _piece(
+    def _thinned(self, work: _Work) -> _Work:
+        """The work without rows that later ones with the same key override."""
+        together = self._settings.write is Write.UPSERT
+        return _Work(last_ones(work.pieces, work.earlier, together=together), work.earlier)
+
+    def _compared(self, connection: Connection, work: _Work, refused: Failed) -> _Work:
+        """The work, with keys as the database compares them; those it cannot have go into
+        `refused`."""
+        if work.unknown is None:
+            return work
+        firsts = self._firsts(connection, work.unknown, refused)
+        pieces = [
+            piece.only([at for at, row in enumerate(piece.rows) if row in firsts])
+            for piece in work.pieces
+        ]
+        for piece in pieces:
+            piece.keys = [firsts[row] for row in piece.rows]
+        return self._thinned(_Work([piece for piece in pieces if piece.rows]))
+
+    def _firsts(self, connection: Connection, keys: Piece, refused: Failed) -> dict[int, int]:
+        """The first row with the same key for each row, by row; finds keys that the database
+        refuses by halving."""
+        rows = keys.rows
+        try:
+            with connection.savepoint():
+                groups = self._dialect.equal_keys(connection, keys.segment, keys.columns)
+        except RowRefused as error:
+            if len(rows) == 1:
+                refused[rows[0]] = error
+                return {}
+            middle = len(rows) // 2
+            for part in (keys.part(0, middle), keys.part(middle, len(rows))):
+                self._firsts(connection, part, refused)
+            good = keys.only([at for at, row in enumerate(rows) if row not in refused])
+            if len(good.rows) == len(rows):
+                raise
+            return self._firsts(connection, good, refused) if good.rows else {}
+        firsts = dict(zip(rows, rows, strict=True))
+        for group in groups:
+            firsts.update((rows[at], rows[min(group)]) for at in group)
+        return firsts
+
+    def _made(
         self,
         layouts: Layouts,
         records: Records,
@@ -195,7 +275,7 @@ class JdbcWriter(SinkWriter):
         rows: list[int],
         write: Write,
         refused: Failed,
-    ) -> Piece | None:
+    ) -> _Made | None:
         good = usable(records, group, rows, write, self._settings, refused)
         if not good:
             return None
@@ -205,6 +285,7 @@ class JdbcWriter(SinkWriter):
             refused.update(dict.fromkeys(good, layout))
             return None
         columns: list[Cells] = []
+        plain: list[Cells] = []
         bad: dict[int, Exception] = {}
         for at, (source, encode) in enumerate(zip(layout.sources, layout.encoders, strict=True)):
             bad_cells: dict[int, Exception] = {}
@@ -213,15 +294,22 @@ class JdbcWriter(SinkWriter):
                 for index, cell in enumerate(cells) if None in cells else ():
                     if cell is None:
                         bad_cells[index] = DataError("it is null, but part of the primary key")
+            plain.append(cells)
             columns.append(encode(cells, bad_cells))
             for index, error in bad_cells.items():
                 cell_shown = f"{layout.shown(at)}, {shown_place(records, good[index])}"
                 bad[index] = DataError(f"The value for {cell_shown} cannot be written: {error}")
-        piece = Piece(layout.segment, columns, good)
         if bad:
             refused.update({good[index]: error for index, error in bad.items()})
-            piece = piece.only([index for index in range(len(good)) if index not in bad])
-        return piece if piece.rows else None
+            kept = [index for index in range(len(good)) if index not in bad]
+            good = [good[index] for index in kept]
+            plain, columns = (
+                [[cells[index] for index in kept] for cells in either]
+                for either in (plain, columns)
+            )
+        if not good:
+            return None
+        return _Made(Piece(layout.segment, columns, good), layout, plain)
 
     def _write_piece(
         self,
