@@ -14,7 +14,10 @@ import pytest
 
 from penstock.connectors.jdbc.drivers.errors import RowRefused
 from penstock.connectors.jdbc.drivers.url import Kind
-from penstock.connectors.jdbc.write.tables import TableMismatch
+from penstock.connectors.jdbc.settings.sink import JDBC_SINK
+from penstock.connectors.jdbc.write.dialect import TableName, Wanted
+from penstock.connectors.jdbc.write.settings import dialect_of, settings_of
+from penstock.connectors.jdbc.write.tables import TableMismatch, Tables
 from penstock.data.records import Column
 from penstock.data.schema import (
     BOOLEAN,
@@ -180,6 +183,59 @@ def test_times_are_those_of_the_time_zone(target: Target, kind: str) -> None:
     expected = "45296789" if target.kind is Kind.SQLITE else "17:34:56.789"  # an instant there
     assert str(first).startswith(expected)
     assert none is None
+
+
+@only("mariadb")
+@pytest.mark.parametrize("keys", [{}, {"insert.mode": "upsert", "pk.mode": "record_key"}])
+def test_a_table_without_transactions_gets_each_row_once_and_none_truncated(
+    target: Target, keys: dict[str, str]
+) -> None:
+    key = "PRIMARY KEY" if keys else ""
+    target.create(f"id bigint {key}, name varchar(3), amount int")
+    target.connection.execute(f"ALTER TABLE {target.quoted(target.table)} ENGINE = MyISAM")
+    records = target.keyed([(at, row(at, "ok" if at != 2 else "long")) for at in range(6)])
+    failed = write(target.sink(errors__tolerance="all", **keys), records)
+    assert list(failed) == [2]
+    assert target.rows("id, name") == [(at, "ok") for at in (0, 1, 3, 4, 5)]
+
+
+@only("postgresql")
+def test_whole_numbers_of_floats_fit_integers(target: Target) -> None:
+    target.create("a int, b bigint, c text, d numeric(4,1)")
+    names = dict.fromkeys("abcd", FLOAT64)
+    rows: list[Value] = [dict.fromkeys("abcd", 2.0), {**dict.fromkeys("abcd", 3.0), "a": 2.5}]
+    failed = write(target.sink(errors__tolerance="all"), target.records(rows, struct(names)))
+    assert list(failed) == [1]
+    assert "column 'a'" in str(failed[1])
+    assert target.rows() == [(2, 2, "2", Decimal("2.0"))]
+
+
+def test_records_for_tables_that_differ_by_case_keep_their_order(target: Target) -> None:
+    writer = target.sink(
+        auto__create="true", insert__mode="upsert", pk__mode="record_key",
+        quote__sql__identifiers="never", table__name__format="${topic}",
+    )  # fmt: skip
+    records = target.keyed([(1, row(1, "a")), (1, row(1, "b")), (1, row(1, "c"))])
+    name = f"case_{target.table}".lower()
+    one = name.upper() if target.kind is not Kind.MYSQL else name  # MariaDB tells them apart here
+    records.topics = [name, one, name]
+    try:
+        assert write(writer, records) == {}
+        assert target.connection.rows(f"SELECT name FROM {name}") == [("c",)]
+    finally:
+        target.connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_columns_are_added_although_another_task_has_just_added_some(target: Target) -> None:
+    config = JDBC_SINK.parse(target.props(auto__evolve="true"))
+    tables = Tables(target.connection, dialect_of(config), settings_of(config))
+    target.create("id bigint")
+    name = TableName((target.table,))
+    wanted = [Wanted(field.name, field.schema) for field in ROW.fields]
+    tables.fitting(name, wanted[:1])
+    target.connection.execute(f"ALTER TABLE {target.quoted(target.table)} ADD name varchar(20)")
+    fitting = tables.fitting(name, wanted)
+    assert [column.name for column in fitting.columns] == ["id", "name", "amount"]
 
 
 DAY = date(2024, 3, 1)

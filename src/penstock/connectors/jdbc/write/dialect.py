@@ -105,10 +105,12 @@ class ExistingColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExistingTable:
-    """The type of an existing table (`TABLE`, `VIEW`), and its columns."""
+    """The type of an existing table (`TABLE`, `VIEW`), and its columns. Without transactions,
+    nothing is rolled back: not a statement of which one row is refused, and no batch."""
 
     type: str
     columns: tuple[ExistingColumn, ...]
+    transactional: bool = True
 
     def column(self, name: str) -> ExistingColumn | None:
         """The column of that name, or else the first whose name differs only by case."""
@@ -134,7 +136,8 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Which columns of which table are written, and how. `keys` are indexes of `columns`.
-    `repeats`: several rows may have keys that the database considers equal."""
+    `repeats`: several rows may have keys that the database considers equal. `singly`: only one row
+    may be written at a time, as the database would keep others of a statement that it refuses."""
 
     write: Write
     table: TableName
@@ -142,6 +145,7 @@ class Segment:
     keys: tuple[int, ...]
     forms: tuple[str, ...] = ()  # see `Dialect.forms`
     repeats: bool = False
+    singly: bool = False
 
     @property
     def others(self) -> tuple[int, ...]:

@@ -39,7 +39,9 @@ def groups(records: Records, settings: WriteSettings) -> Iterator[Group]:
         return
     upserts = settings.write is Write.UPSERT
     tables = {topic: settings.table_of(topic) for topic in set(topics)}
-    open_: dict[TableName, tuple[Group, list[int]]] = {}
+    # Names that differ only by case may be one table's, so their records stay in order, too.
+    places = {table: tuple(map(str.lower, table.parts)) for table in tables.values()}
+    open_: dict[tuple[str, ...], tuple[Group, list[int]]] = {}
     cells = zip(
         topics, records.keys.schemas(), records.values.schemas(), records.values.values,
         strict=True,
@@ -47,8 +49,8 @@ def groups(records: Records, settings: WriteSettings) -> Iterator[Group]:
     for row, (topic, key, value_schema, value) in enumerate(cells):
         table = tables[topic]
         deletes = value is None and settings.deletes
-        group, rows = open_.get(table, (None, []))
-        if group is not None and group.key == key:
+        group, rows = open_.get(places[table], (None, []))
+        if group is not None and group.table == table and group.key == key:
             if deletes:
                 rows.append(row)
                 group.deletes.add(row)
@@ -64,7 +66,7 @@ def groups(records: Records, settings: WriteSettings) -> Iterator[Group]:
         rows = [row]
         schema = None if deletes else value_schema
         group = Group(table, key, schema, rows, {row} if deletes else set())
-        open_[table] = group, rows
+        open_[places[table]] = group, rows
     for group, _ in open_.values():
         yield group
 

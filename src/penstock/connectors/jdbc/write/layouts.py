@@ -155,7 +155,8 @@ class Layouts:
             raise TableMismatch(
                 f"Write to table {table} in UPDATE mode has nothing to update: all fields are keys"
             )
-        segment = Segment(write, table, tuple(names), keys, forms)
+        singly = not table_columns.transactional
+        segment = Segment(write, table, tuple(names), keys, forms, singly=singly)
         if segment not in self._prepared:
             self._dialect.prepare(self.connection, segment)
             self._prepared.add(segment)

@@ -36,7 +36,7 @@ _STATEMENT: Final = 1 << 20
 _TABLE: Final = """\
 SELECT t.table_type, c.column_name, c.column_type, c.is_nullable = 'YES',
   c.column_default IS NOT NULL OR c.extra LIKE '%%auto_increment%%', c.column_key = 'PRI',
-  c.collation_name
+  c.collation_name, t.engine IN ('MyISAM', 'Aria', 'MEMORY', 'CSV', 'ARCHIVE')
 FROM information_schema.tables t JOIN information_schema.columns c
   ON c.table_schema = t.table_schema AND c.table_name = t.table_name
 WHERE t.table_schema = COALESCE(%s, DATABASE()) AND t.table_name = %s
@@ -71,9 +71,9 @@ class MySql(Dialect):
         kind = "VIEW" if "VIEW" in rows[0][0] else "TABLE"
         columns = [
             ExistingColumn(name, str(type), bool(nullable), bool(filled), bool(key), collation)
-            for _, name, type, nullable, filled, key, collation in rows
+            for _, name, type, nullable, filled, key, collation, _ in rows
         ]
-        return ExistingTable(kind, tuple(columns))
+        return ExistingTable(kind, tuple(columns), transactional=not rows[0][-1])
 
     def session(self, connection: Connection) -> None:
         # Like the JVM's drivers: the server refuses a value that does not fit, and never truncates.

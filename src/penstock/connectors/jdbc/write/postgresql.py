@@ -164,6 +164,8 @@ class PostgreSql(Dialect):
                 raise unwritable(schema)
             case Type.FLOAT32:
                 return _float32
+            case Type.FLOAT64:
+                return _float64
         return str
 
     def identity(self, schema: Schema, column: ExistingColumn) -> Identity | None:
@@ -330,6 +332,10 @@ _PLAIN: Final = frozenset(
 def _float32(value: float) -> str:
     # The fewest digits that distinguish it: a REAL would accept more, a TEXT would show them.
     return f"{value:.9g}"
+
+
+def _float64(value: float) -> str:
+    return str(value).removesuffix(".0")  # as PostgreSQL shows it; an INTEGER refuses a fraction
 
 
 def _stage(segment: Segment) -> str:

@@ -86,9 +86,17 @@ class Tables:
                 log.info("Altering table %s: %s", table, statement)
                 self._connection.execute(statement)
         except (DatabaseRefused, RowRefused) as error:
+            # Another task may have added some of them in the meantime.
             existing = self._dialect.table(self._connection, table)
-            if existing is None or any(existing.column(column.name) is None for column in missing):
+            still = [
+                column
+                for column in missing
+                if existing is None or existing.column(column.name) is None
+            ]
+            if len(still) == len(missing):
                 raise DatabaseRefused(f"Table {table} cannot be altered: {error}") from error
+            if still:
+                return self._evolved(table, type, still)
         existing = self._dialect.table(self._connection, table)
         if existing is None:
             raise TableMismatch(f"Table {table} was altered, but cannot be found")
