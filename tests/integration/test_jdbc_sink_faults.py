@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from penstock.api import TopicPartition
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
 from penstock.connectors.jdbc.drivers.url import Kind
@@ -55,6 +56,31 @@ def test_with_exactly_once_nothing_is_inserted_twice(target: Target) -> None:
         assert JdbcSink().alter_offsets(config, {(target.table, 0): 108})
         assert write(target.sink(**settings), whole) == {}
         assert sorted(number for number, *_ in target.rows()) == [*range(8), 8, 8, 9, 9]
+    finally:
+        target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
+
+
+@dataclass
+class ConsumedFrom:
+    """The engine's part of a batch: the topic partition where its records were read."""
+
+    topic: str
+
+    def partition(self, origin: int, /) -> TopicPartition:
+        return TopicPartition(self.topic, 0)
+
+
+def test_with_exactly_once_topics_that_are_routed_to_one_are_told_apart(target: Target) -> None:
+    offsets = f"offsets_{next(_names)}"
+    settings = {"auto.create": "true", "penstock.exactly.once": "true",
+                "penstock.offsets.table": offsets}  # fmt: skip
+    writer = target.sink(**settings)
+    try:
+        for _ in range(2):
+            for number, topic in enumerate(("eu", "us")):
+                records = target.records([row(10 * number + at) for at in range(4)])
+                assert write(writer, replace(records, source=ConsumedFrom(topic))) == {}
+        assert [number for number, *_ in target.rows()] == [0, 1, 2, 3, 10, 11, 12, 13]
     finally:
         target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
 

@@ -16,11 +16,19 @@ fails, and reads the batch again when it is restarted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.api import DataError, Failed, PenstockError, Records, SinkContext, SinkWriter
+from penstock.api import (
+    DataError,
+    Failed,
+    PenstockError,
+    Records,
+    SinkContext,
+    SinkWriter,
+    TopicPartition,
+)
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.errors import (
@@ -146,8 +154,10 @@ class JdbcWriter(SinkWriter):
                 self._dialect.check_at_once(connection)
             done: set[int] = set()
             if offsets is not None:
-                next_by_partition = self._next_offsets(connection, offsets, records)
-                cells = zip(_topic_partitions(records), records.offsets, strict=True)
+                # Where they were read: transforms may give records of two topics the same one.
+                originals = [records.original(row) for row in range(len(records))]
+                next_by_partition = self._next_offsets(connection, offsets, originals)
+                cells = zip(originals, records.offsets, strict=True)
                 done = {
                     row
                     for row, (topic_partition, offset) in enumerate(cells)
@@ -160,7 +170,11 @@ class JdbcWriter(SinkWriter):
             if offsets is not None:
                 for row in done & refused.keys():
                     del refused[row]  # already reported when it was first written
-                self._advance(connection, offsets, records, next_by_partition)
+                for topic_partition, offset in zip(originals, records.offsets, strict=True):
+                    reached = max(offset + 1, next_by_partition[topic_partition])
+                    next_by_partition[topic_partition] = reached
+                connector = self._settings.connector
+                store_offsets(connection, self._dialect, offsets, connector, next_by_partition)
             named = {row: self._named(records, row, error) for row, error in refused.items()}
             if named and not self._context.tolerates_errors:
                 raise _RolledBack(named)
@@ -345,28 +359,9 @@ class JdbcWriter(SinkWriter):
         self._by_halves(connection, piece.part(middle, len(piece.rows)), refused)
 
     def _next_offsets(
-        self, connection: Connection, offsets: TableName, records: Records
+        self, connection: Connection, offsets: TableName, originals: Iterable[TopicPartition]
     ) -> dict[tuple[str, int], int]:
         """The next offsets of the batch's topic partitions, according to earlier transactions. No
         other task can write records of the same partitions until this transaction ends."""
-        partitions = set(_topic_partitions(records))
         connector = self._settings.connector
-        return next_offsets(connection, self._dialect, offsets, connector, partitions)
-
-    def _advance(
-        self,
-        connection: Connection,
-        offsets: TableName,
-        records: Records,
-        next_by_partition: Mapping[tuple[str, int], int],
-    ) -> None:
-        advanced = dict(next_by_partition)
-        cells = zip(_topic_partitions(records), records.offsets, strict=True)
-        for topic_partition, offset in cells:
-            advanced[topic_partition] = max(offset + 1, advanced[topic_partition])
-        store_offsets(connection, self._dialect, offsets, self._settings.connector, advanced)
-
-
-def _topic_partitions(records: Records) -> Iterator[tuple[str, int]]:
-    for topic, partition in zip(records.topics, records.partitions, strict=True):
-        yield topic, partition or 0
+        return next_offsets(connection, self._dialect, offsets, connector, set(originals))
