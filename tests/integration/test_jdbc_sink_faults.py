@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.write.writer import GaveUp
 from penstock.data.schema import Value
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
 
 from .jdbc_tables import Target, ids_written_around_kills, only, row, target_of, write
@@ -70,16 +72,19 @@ class ConsumedFrom:
         return TopicPartition(self.topic, 0)
 
 
-def test_with_exactly_once_topics_that_are_routed_to_one_are_told_apart(target: Target) -> None:
+def test_with_exactly_once_topics_that_are_routed_to_one_are_told_apart(
+    target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
     offsets = f"offsets_{next(_names)}"
     settings = {"auto.create": "true", "penstock.exactly.once": "true",
                 "penstock.offsets.table": offsets}  # fmt: skip
     writer = target.sink(**settings)
     try:
-        for _ in range(2):
+        for again in (False, True):
             for number, topic in enumerate(("eu", "us")):
                 records = target.records([row(10 * number + at) for at in range(4)])
                 assert write(writer, replace(records, source=ConsumedFrom(topic))) == {}
+                assert ("Skipping 4 records of us-0" in caplog.text) == (topic == "us" and again)
         assert [number for number, *_ in target.rows()] == [0, 1, 2, 3, 10, 11, 12, 13]
     finally:
         target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
@@ -177,6 +182,50 @@ def test_a_server_that_is_killed_leaves_no_memory_behind(postgresql: DatabaseSer
         maps = Path(f"/proc/{process}/maps").read_text()
     assert "/pg_dynshmem/" in maps
     assert "/dev/shm/" not in maps
+
+
+class LosesAnswers(Proxy):
+    """Breaks the connection instead of passing on the answer to the next COMMIT; `before`: instead
+    of passing on the COMMIT itself."""
+
+    armed = before = losing = False
+
+    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(1 << 16):
+            commits = self.armed and b"COMMIT" in data
+            if self.losing or (commits and self.before):
+                self.armed = self.losing = False
+                raise ConnectionResetError
+            self.losing = commits
+            sink.write(data)
+            await sink.drain()
+        sink.write_eof()
+
+
+@only("postgresql")
+@pytest.mark.parametrize("before", [True, False], ids=["no commit", "a commit"])
+def test_a_batch_is_inserted_once_if_the_connection_is_lost_during_its_commit(
+    target: Target, before: bool
+) -> None:
+    target.create("id bigint, name varchar(9), amount int CHECK (amount < 9)")
+    server, port = target.url.rsplit(":", 1)
+    number, _, database = port.partition("/")
+    with LosesAnswers(int(number)) as proxy:
+        writer = target.sink(
+            connection__url=f"{server}:{proxy.port}/{database}", errors__tolerance="all"
+        )
+        assert write(writer, target.records([row(0)])) == {}
+        records = target.records([row(1), row(2, amount=10), row(3)], first=1)
+        proxy.armed, proxy.before = True, before
+        with pytest.raises(DatabaseAway):
+            write(writer, records)
+        # The partition of the first record may have been revoked meanwhile.
+        again = records if before else records.only([1, 2])
+        assert list(write(writer, again)) == [1 if before else 0]
+        assert [number for number, *_ in target.rows()] == [0, 1, 3]
+        assert write(writer, target.records([row(4)], first=4)) == {}
+        assert [number for number, *_ in target.rows()] == [0, 1, 3, 4]
+        writer.close()
 
 
 @only("postgresql", "mariadb")

@@ -88,6 +88,15 @@ class Connection(ABC):
         """Commits at the end, or rolls back on any exception. `isolation` is a level in SQL's words
         (`REPEATABLE READ`); with `writing`, SQLite takes its lock first."""
 
+    def transaction_id(self) -> str | None:
+        """Identifies the current transaction for `was_committed`; None: the database cannot."""
+        return None
+
+    def was_committed(self, transaction_id: str) -> bool:
+        """Whether a transaction of another connection was committed, after the connection was lost
+        during its COMMIT. Raises DatabaseBusy while it is in progress."""
+        raise NotImplementedError
+
     @abstractmethod
     def savepoint(self) -> contextlib.AbstractContextManager[None]:
         """Within a transaction: rolls back to here when the database refuses a row."""

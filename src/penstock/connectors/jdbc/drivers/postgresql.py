@@ -107,6 +107,19 @@ class PostgresqlConnection(DbApiConnection):
     def is_open(self) -> bool:
         return not self.raw.closed
 
+    def transaction_id(self) -> str | None:
+        ((number,),) = self.rows("SELECT txid_current_if_assigned()::text")
+        return None if number is None else str(number)
+
+    def was_committed(self, transaction_id: str) -> bool:
+        try:
+            ((status,),) = self.rows("SELECT txid_status(%s::bigint)", (transaction_id,))
+        except RowRefused:  # it is in the future: this server has taken over without it
+            return False
+        if status == "in progress":
+            raise DatabaseBusy(f"the lost transaction {transaction_id} has not ended yet")
+        return bool(status == "committed")
+
     def isolate(self, level: str) -> None:
         self.execute(f"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}")
 

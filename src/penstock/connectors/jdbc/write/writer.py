@@ -15,6 +15,7 @@ fails, and reads the batch again when it is restarted.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ from penstock.connectors.jdbc.write.pieces import Piece, in_order, last_ones
 from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings
 from penstock.connectors.jdbc.write.tables import TableMismatch
 
+log = logging.getLogger(__name__)
+
 
 class GaveUp(PenstockError):
     """The database was down or busy longer than `max.retries` allows."""
@@ -69,6 +72,14 @@ class _Work:
     unknown: Piece | None = None
 
 
+class _Commit(NamedTuple):
+    """A batch that is being committed, and its refused rows."""
+
+    transaction_id: str
+    records: Records
+    refused: Failed
+
+
 class _Made(NamedTuple):
     """A piece, its layout, and its cells before encoding."""
 
@@ -90,6 +101,7 @@ class JdbcWriter(SinkWriter):
         self._layouts: Layouts | None = None  # owns the connection
         self._retries = settings.max_retries
         self._not_before = 0.0
+        self._committing: _Commit | None = None  # whose outcome is unknown
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
@@ -98,7 +110,8 @@ class JdbcWriter(SinkWriter):
         if wait_s > 0:
             self._context.wait(wait_s)
         try:
-            refused = self._write_batch(records)
+            written = self._already_written(records)
+            refused = self._write_batch(records) if written is None else written
         except _RolledBack as rolled_back:
             refused = rolled_back.refused
         except (DatabaseAway, DatabaseBusy) as error:
@@ -163,6 +176,16 @@ class JdbcWriter(SinkWriter):
                     for row, (topic_partition, offset) in enumerate(cells)
                     if offset < next_by_partition[topic_partition]
                 }
+                if done:
+                    log.warning(
+                        "Skipping %d records of %s that are written according to table %s. If a "
+                        "topic was created again, or its offsets were set without the REST API, "
+                        "set the connector's offsets with PATCH /connectors/%s/offsets",
+                        len(done),
+                        ", ".join(sorted({f"{originals[row]}" for row in done})),
+                        offsets,
+                        self._settings.connector,
+                    )
             for group_work in work:
                 group_work = self._compared(connection, group_work, refused)
                 for piece in group_work.pieces:
@@ -178,7 +201,34 @@ class JdbcWriter(SinkWriter):
             named = {row: self._named(records, row, error) for row, error in refused.items()}
             if named and not self._context.tolerates_errors:
                 raise _RolledBack(named)
+            if offsets is None and self._settings.write is Write.INSERT:
+                # What follows is the COMMIT, whose outcome is unknown if the connection is lost.
+                number = connection.transaction_id()
+                self._committing = None if number is None else _Commit(number, records, named)
+        self._committing = None
         return named
+
+    def _already_written(self, records: Records) -> Failed | None:
+        """The refused rows of a batch whose connection was lost during its COMMIT, if that took
+        place; None: write it."""
+        lost = self._committing
+        if lost is None:
+            return None
+        committed = self._connected().connection.was_committed(lost.transaction_id)
+        self._committing = None
+        if not committed:
+            return None
+        rows = {
+            (lost.records.original(row), offset): row
+            for row, offset in enumerate(lost.records.offsets)
+        }
+        again = [
+            rows.get((records.original(row), offset)) for row, offset in enumerate(records.offsets)
+        ]
+        if None in again:
+            return None  # other records: those of the lost batch are no longer this task's
+        log.info("The connection was lost during a COMMIT that took place; not writing it again")
+        return {at: lost.refused[row] for at, row in enumerate(again) if row in lost.refused}
 
     def _connected(self) -> Layouts:
         if self._layouts is None or not self._layouts.connection.is_open:
