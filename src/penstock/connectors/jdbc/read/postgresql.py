@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -233,7 +234,8 @@ def _csv(columns: Sequence[SqlColumn]):  # type: ignore[no-untyped-def]
     from pyarrow import csv  # here, so that only sources of PostgreSQL load it
 
     names = [f"c{at}" for at in range(len(columns))]
-    parse = csv.ParseOptions(newlines_in_values=True)
+    # The row of a single column that is null is an empty line.
+    parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
     direct = {
         name: pa.string() if column.sql_type in (Sql.BYTES, Sql.TIME) else ARROW[column.sql_type]
         for name, column in zip(names, columns, strict=True)
@@ -250,6 +252,8 @@ def _csv(columns: Sequence[SqlColumn]):  # type: ignore[no-untyped-def]
         )
 
     def table(data: bytes, types: dict[str, pa.DataType]) -> pa.Table:
+        if data.startswith(BOM_UTF8):  # of the first cell: Arrow would drop it
+            data = BOM_UTF8 + data
         return csv.read_csv(
             io.BytesIO(data),
             # All in one block, since a row may be larger than any fixed size.
