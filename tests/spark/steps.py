@@ -13,6 +13,7 @@ import orjson
 from pyspark import cloudpickle
 
 from penstock.api import (
+    DataError,
     Offsets,
     Plugin,
     Polled,
@@ -42,8 +43,9 @@ class Steps(SourceConnector):
     """Returns what `steps` say, in order, and resumes after the stored step.
 
     A step has `values`; `stored`, whether it has an offset (true by default); the name of a
-    `transaction`; `parts`, each with values and commas; and `gate`, a file that must exist first:
-    until then, with `away`, the system is unavailable.
+    `transaction`; `parts`, each with values and commas; `bad`, a value that the reader cannot
+    build; and `gate`, a file that must exist first: until then, with `away`, the system is
+    unavailable.
     """
 
     plugin = Plugin("test.Steps", "1", ConfigDef(TOPIC, FOLDER, STEPS), task_class="test.StepsTask")
@@ -91,6 +93,9 @@ class StepReader(SourceReader):
             raise ValueError("there is no such step")
         if step.get("commit"):
             self._context.request_commit()
+        if "bad" in step:
+            error = DataError(f"{step['bad']} is no record")
+            self._context.report(Records.of(self._topic, [step["bad"]]), error)
         self._next += 1
         offsets: Offsets = [SourceOffset(PARTITION, {"step": self._next})]
         return Polled(

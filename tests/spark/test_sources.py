@@ -345,6 +345,37 @@ def test_a_poll_that_raises_fails_the_task_and_the_reader_is_closed(
     assert len(calls(tmp_path, "close")) == 1
 
 
+def test_a_record_that_cannot_be_built_fails_the_task_after_those_before_it_are_stored(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": ["a"], "commit": True}, {"bad": "b"}, {"values": ["c"]}]
+    flow.start(flow.source(unique("src"), topic, **following(topic, tmp_path, *polls)))
+    trace = flow.await_failure()
+    assert "Tolerance exceeded in error handler: TASK_POLL failed in class test.StepsTask" in trace
+    assert "b is no record" in trace
+    assert topics.values(topic) == [b"a"]
+    assert [step(offsets) for offsets in flow.stored] == [1]
+
+
+def test_a_record_that_cannot_be_built_is_counted_and_skipped_when_errors_are_tolerated(
+    flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = topics.create(unique("steps"))
+    polls = [{"values": ["a"]}, {"bad": "b", "values": ["c"]}]
+    plan = flow.source(
+        unique("src"),
+        topic,
+        tolerance=Tolerance(tolerate_all=True),
+        **following(topic, tmp_path, *polls),
+    )
+    flow.start(plan)
+    wait_until(lambda: topics.values(topic) == [b"a", b"c"], 60, "the other records")
+    wait_until(lambda: flow.stored and step(flow.stored[-1]) == 2, 10, "the offset")
+    counts = [(row.records, row.done, row.failed) for row in flow.reports]
+    assert tuple(map(sum, zip(*counts, strict=True))) == (3, 2, 1)
+
+
 def test_records_of_polls_without_offsets_belong_to_the_poll_that_has_them(
     flow: Any, topics: Topics, unique: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from penstock.api.offsets import Offsets, Primitive
-from penstock.data.records import RecordRef
+from penstock.data.records import RecordRef, Records
 from penstock.ids import TaskId, TopicPartition
 
 
@@ -80,6 +80,20 @@ class SourceContext(TaskContext, Protocol):
     def wake(self) -> None:
         """Ends the current `wait`, or the next one if nothing waits: there may be records. For
         readers that learn of them in another thread."""
+
+    @property
+    def tolerates_errors(self) -> bool:
+        """Whether the task continues after a record that failed (`errors.tolerance=all`)."""
+
+    def report(self, record: Records, error: Exception) -> None:
+        """Reports a record that the reader cannot build, during `poll` or `read`: a batch of one,
+        with as much of it as could be read.
+
+        It is counted, logged and sent to the dead letter queue according to `errors.*`. Without
+        `errors.tolerance=all` this raises, and the task fails. So return the records before it
+        first, with their offsets, and call `request_commit`: they are then stored before the next
+        poll.
+        """
 
     @property
     def stored_offsets(self) -> Offsets:

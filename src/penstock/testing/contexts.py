@@ -15,7 +15,15 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock.api import Offsets, Primitive, RecordRef, SourceOffset, TaskId, TopicPartition
+from penstock.api import (
+    Offsets,
+    Primitive,
+    RecordRef,
+    Records,
+    SourceOffset,
+    TaskId,
+    TopicPartition,
+)
 
 _TASK: Final = TaskId("connector", 0)
 
@@ -88,10 +96,29 @@ class SinkContextStub(_TaskContextStub):
 class SourceContextStub(_TaskContextStub):
     """A `SourceContext` of a task that starts with these stored offsets."""
 
-    def __init__(self, stored_offsets: Offsets = (), task: TaskId = _TASK) -> None:
+    def __init__(
+        self,
+        stored_offsets: Offsets = (),
+        task: TaskId = _TASK,
+        *,
+        tolerates_errors: bool = False,
+    ) -> None:
         super().__init__(task)
         self._initial = tuple(stored_offsets)
         self._stored = list(self._initial)
+        self._tolerates_errors = tolerates_errors
+        self.reported: list[tuple[Records, Exception]] = []
+        """The records that the reader could not build, with their errors, in order."""
+
+    @property
+    def tolerates_errors(self) -> bool:
+        return self._tolerates_errors
+
+    def report(self, record: Records, error: Exception) -> None:
+        """Raises the error unless errors are tolerated, as the engine fails the task."""
+        self.reported.append((record, error))
+        if not self._tolerates_errors:
+            raise error
 
     def wait(self, seconds: float) -> bool:
         self._woken.wait(seconds)

@@ -28,6 +28,7 @@ _FIRST_DELAY_S: Final = 0.3
 class Stage(Enum):
     """Where a record failed; the names that Kafka Connect writes to dead letter headers."""
 
+    TASK_POLL = "TASK_POLL"
     TASK_PUT = "TASK_PUT"
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"

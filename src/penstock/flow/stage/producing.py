@@ -16,7 +16,14 @@ from penstock.flow.stage import failures
 from penstock.flow.stage.failures import Failures, TaskFailed, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, HostPort, Interrupted
 from penstock.flow.stage.intercepting import Interceptors
-from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable, source_steps
+from penstock.flow.stage.pipeline import (
+    Backoff,
+    Failure,
+    Pipeline,
+    Stage,
+    retriable,
+    source_steps,
+)
 from penstock.flow.stage.sending import RecordRefused, Refused, Sending
 from penstock.flow.stage.tap import Tap
 from penstock.ids import TaskId
@@ -127,6 +134,22 @@ class Producing(Hosted):
     def _on_refused(self, first: int) -> None:
         """Called when the producer refuses a record, and those before it are sent."""
 
+    @property
+    def tolerates_errors(self) -> bool:
+        return self._plan.tolerance.tolerate_all
+
+    def report(self, record: Records, error: Exception) -> None:
+        """Reports a record that the reader cannot build; raises ToleranceExceeded unless that is
+        tolerated."""
+        self.count(Counts(records=1, failed=1))
+        failure = Failure(0, Stage.TASK_POLL, self._task_class, error)
+        self._failures.report([failure], failures.read(record))
+
+    @property
+    def _task_class(self) -> str:
+        plugin = self._plan.connector.plugin
+        return plugin.task_class or plugin.class_name
+
     def _before_sending(self, records: Records) -> None:
         """Called with the records about to be sent."""
 
@@ -219,6 +242,13 @@ class PartContext:
 
     def wake(self) -> None:
         self._hosted.wake()
+
+    @property
+    def tolerates_errors(self) -> bool:
+        return self._hosted.tolerates_errors
+
+    def report(self, record: Records, error: Exception) -> None:
+        self._hosted.report(record, error)
 
     def request_commit(self) -> None:
         """Does nothing: the task commits the offsets of its parts."""

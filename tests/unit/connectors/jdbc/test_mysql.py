@@ -6,6 +6,7 @@ import contextlib
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.connectors.jdbc.drivers.url import parse
 from penstock.connectors.jdbc.read.mysql import MysqlReading
 
 VECTOR = 242
@@ -27,6 +28,7 @@ def test_a_column_of_an_unknown_type_is_reported_and_left_out() -> None:
         errors=contextlib.nullcontext,
         execute=lambda sql: None,
         raw=SimpleNamespace(cursor=lambda: cursor),
+        url=parse("jdbc:mysql://h/d"),
     )
     reading = MysqlReading(connection, quoting=True)
     columns, unsupported = reading.columns("t", None)

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from penstock.api import Extra, PenstockError
@@ -64,6 +65,8 @@ class Database:
 
     def _connect(self) -> Connection:
         driver = CONNECTIONS[self.url.kind]
+        if self.url.without_effect:
+            _log_once(self.url.shown, ", ".join(self.url.without_effect))
         try:
             return driver.open(self.url)
         except PenstockError:
@@ -74,6 +77,11 @@ class Database:
                 f"Cannot connect to {self.url.shown} (connection.url){_as_user(self.url)}: "
                 f"{translated}"
             ) from error
+
+
+@cache
+def _log_once(shown: str, names: str) -> None:
+    log.info("%s (connection.url): without effect here: %s", shown, names)
 
 
 def _as_user(url: Url) -> str:

@@ -5,9 +5,9 @@
     jdbc:sqlite:/path/to/file?busy_timeout=5000             jdbc:sqlite::memory:
     jdbc:anything:else                                      by that database's own JDBC driver
 
-Parameters of the JVM's drivers that change stored data or the connection are translated. Those that
-only tune the JVM's driver are ignored. Those that cannot work here (Java key stores) are refused,
-with an alternative. `connection.user` and `connection.password` override user and password of the
+Parameters of the JVM's drivers that change stored data or the connection are translated, or refused
+with an alternative (`drivers.properties`, Java key stores). Those that only tune the JVM's driver
+are ignored. `connection.user` and `connection.password` override user and password of the
 URL.
 """
 
@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import Secret
+from penstock.connectors.jdbc.drivers.properties import ACTING, refusal, without_effect
 
 
 class Kind(Enum):
@@ -59,6 +60,7 @@ class Url:
     password: Secret | None = None
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
     mariadb: bool = False
+    without_effect: tuple[str, ...] = ()  # parameters that only tune the JVM's driver
     address: Secret | None = None  # it may hold a password
 
 
@@ -121,6 +123,7 @@ _PORT: Final = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306}
 
 def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
     path, parameters = _split(rest)
+    _refuse("postgresql", parameters)
     hosts: tuple[tuple[str, int], ...] = (("localhost", _PORT[Kind.POSTGRESQL]),)
     if path.startswith("//"):
         addresses, _, database = path[2:].partition("/")
@@ -177,7 +180,13 @@ def _postgresql(rest: str, user: str | None, password: Secret | None) -> Url:
         user,
         _password(parameters, password),
         options,
+        without_effect=without_effect("postgresql", parameters),
     )
+
+
+def _refuse(scheme: str, parameters: Mapping[str, str]) -> None:
+    if problem := refusal(scheme, parameters):
+        raise UrlInvalid(problem)
 
 
 def _escaped(value: str) -> str:
@@ -206,8 +215,21 @@ _STORES: Final = (
 )
 
 
+_ZERO_DATES: Final[Mapping[str, str]] = {
+    "exception": "",
+    "convert_to_null": "null",
+    "converttonull": "null",
+    "round": "round",
+}
+"""Connector/J's choices of zeroDateTimeBehavior, in lower case: what '0000-00-00' is read as."""
+
+
 def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) -> Url:
     address, parameters = _split(rest)
+    _refuse(scheme, parameters)
+    ignored = without_effect(scheme, parameters)
+    names = {name.lower(): name for name in ACTING[scheme]}
+    parameters = {names.get(name.lower(), name): value for name, value in parameters.items()}
     mode, slashes, path = address.partition("//")
     if not slashes:
         raise UrlInvalid(f"'//' and a host are missing after 'jdbc:{scheme}:'")
@@ -238,14 +260,24 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
     for theirs, ours in (("connectTimeout", "connect_timeout"), ("socketTimeout", "read_timeout")):
         if timeout_ms := _whole(parameters, theirs):
             options[ours] = max(1, round(timeout_ms / 1000))
-    if "sessionVariables" in parameters:
-        options["variables"] = parameters["sessionVariables"]
+    if variables := _session_variables(parameters):
+        options["variables"] = ", ".join(variables)
     if parameters.get("createDatabaseIfNotExist", "").lower() == "true":
         options["create_database"] = True
     if parameters.get("allowLoadLocalInfile", "").lower() == "true":
         options["local_infile"] = True
     # By default both drivers read TINYINT(1) as a boolean and BIT.
-    options["tiny_int_is_bit"] = parameters.get("tinyInt1isBit", "true").lower() != "false"
+    options["tiny_int_is_bit"] = _flag(parameters, "tinyInt1isBit", True)
+    options["bit_is_boolean"] = _flag(parameters, "transformedBitIsBoolean", False)
+    options["year_is_date"] = _flag(parameters, "yearIsDateType", True)
+    behavior = parameters.get("zeroDateTimeBehavior", "EXCEPTION")
+    if behavior.lower() not in _ZERO_DATES:
+        raise UrlInvalid(
+            f"zeroDateTimeBehavior '{behavior}' is not one of EXCEPTION, CONVERT_TO_NULL, ROUND"
+        )
+    options["zero_dates"] = _ZERO_DATES[behavior.lower()]
+    if scheme == "mariadb" and "zeroDateTimeBehavior" not in parameters:
+        options["zero_dates"] = "null"  # as its driver reads them
     return Url(
         Kind.MYSQL,
         f"jdbc:{scheme}://{_shown(hosts)}/{unquote(database)}",
@@ -255,7 +287,40 @@ def _mysql(scheme: str, rest: str, user: str | None, password: Secret | None) ->
         _password(parameters, password),
         options,
         mariadb=scheme == "mariadb",
+        without_effect=ignored,
     )
+
+
+def _session_variables(parameters: Mapping[str, str]) -> list[str]:
+    """Assignments of session variables, for SET SESSION."""
+    variables = []
+    if collation := parameters.get("connectionCollation"):
+        if not re.fullmatch(r"utf8mb4_\w+", collation, re.ASCII):
+            raise UrlInvalid(
+                f"connectionCollation '{collation}' is not a collation of utf8mb4, in which texts "
+                "are always sent"
+            )
+        variables.append(f"collation_connection = {collation}")
+    named = parameters.get("timezone", "disable")
+    setting = "timezone"
+    if _flag(parameters, "forceConnectionTimeZoneToSession", False):
+        setting = "connectionTimeZone"
+        named = parameters.get(setting) or parameters.get("serverTimezone", "LOCAL")
+    if named.lower() in ("local", "auto"):
+        raise UrlInvalid(
+            f"{setting} must name a time zone to set in the session; {named} is that of the JVM"
+        )
+    if named.lower() not in ("disable", "server"):
+        if not re.fullmatch(r"[\w/+:-]+", named, re.ASCII):
+            raise UrlInvalid(f"{setting} '{named}' is not a time zone")
+        variables.append(f"time_zone = '{named}'")
+    if "sessionVariables" in parameters:
+        variables.append(parameters["sessionVariables"])
+    return variables
+
+
+def _flag(parameters: Mapping[str, str], name: str, default: bool) -> bool:
+    return parameters.get(name, str(default)).lower() in ("true", "1", "yes")
 
 
 def _mysql_ssl(scheme: str, parameters: Mapping[str, str]) -> str:
@@ -264,21 +329,18 @@ def _mysql_ssl(scheme: str, parameters: Mapping[str, str]) -> str:
             raise UrlInvalid(f"sslMode '{mode}' is not one of {', '.join(_SSL_MODES)}")
         return _SSL_MODES[mode.upper()]
 
-    def flag(name: str, default: bool) -> bool:
-        return parameters.get(name, str(default)).lower() in ("true", "1", "yes")
-
     if scheme == "mariadb":
-        if not flag("useSsl", flag("useSSL", False)):
+        if not _flag(parameters, "useSSL", False):
             return "disabled"
-        trusting = flag("trustServerCertificate", False)
-        if trusting or flag("disableSslHostnameVerification", False):
+        trusting = _flag(parameters, "trustServerCertificate", False)
+        if trusting or _flag(parameters, "disableSslHostnameVerification", False):
             return "required" if trusting else "verify-ca"
         return "verify-full"
-    if not flag("useSSL", True):
+    if not _flag(parameters, "useSSL", True):
         return "disabled"
-    if flag("verifyServerCertificate", False):
+    if _flag(parameters, "verifyServerCertificate", False):
         return "verify-ca"
-    return "required" if flag("requireSSL", False) else "preferred"
+    return "required" if _flag(parameters, "requireSSL", False) else "preferred"
 
 
 _PRAGMAS: Final = frozenset(
@@ -291,6 +353,7 @@ _WORD: Final = re.compile(r"[\w-]+")
 
 def _sqlite(rest: str) -> Url:
     path, parameters = _split(rest)
+    _refuse("sqlite", parameters)
     if path.startswith("file:"):
         # SQLite reads the other parameters of such a URI itself.
         own = {name: value for name, value in parameters.items() if name not in _PRAGMAS}
@@ -310,7 +373,14 @@ def _sqlite(rest: str) -> Url:
         if not _WORD.fullmatch(value):
             raise UrlInvalid(f"'{value}' is not a valid value of SQLite's {name}")
         pragmas[name] = value
-    return Url(Kind.SQLITE, f"jdbc:sqlite:{path}", database=file, options=pragmas)
+    ignored = () if path.startswith("file:") else without_effect("sqlite", parameters)
+    return Url(
+        Kind.SQLITE,
+        f"jdbc:sqlite:{path}",
+        database=file,
+        options=pragmas,
+        without_effect=tuple(name for name in ignored if name not in _PRAGMAS),
+    )
 
 
 _DRIVER: Final = re.compile(r"jdbc:(?P<driver>[A-Za-z][\w.+-]*(?::(?:sqlserver|sybase|thin))?):.+")

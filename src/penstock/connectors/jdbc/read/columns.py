@@ -7,10 +7,10 @@ database's module maps its own types to those. `drivers.types` lists the Arrow t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -46,6 +46,7 @@ class SqlColumn:
     auto_increment: bool = False  # the database assigns increasing numbers
     sql: str = "%"
     resolution_us: int = 1  # of a timestamp
+    zero_dates: str = ""  # MySQL: what '0000-00-00' is read as; empty: it cannot be read
     guessed: bool = False  # its type is not declared: a column of a query, in SQLite
     widens: bool = False  # may hold larger values than its type, as SQLite's INTEGER may
 
@@ -132,6 +133,24 @@ def _integer(digits: int) -> Schema:
     return s.INT16 if digits > 2 else s.INT8
 
 
+class CellRefused(DataError):
+    """A cell that its column's field cannot hold, so its row cannot become a record. `words` are
+    the arguments to make it again."""
+
+    def __init__(self, column: str, value: str, text: str) -> None:
+        self.words = {"column": column, "value": value, "text": text}
+        super().__init__(text)
+
+    @classmethod
+    def of(cls, column: SqlColumn, value: object, why: str) -> CellRefused:
+        """The error for a value of a column, for this reason."""
+        text = f"Column '{column.name}' ({column.type_name}) contains {value!r}: {why}."
+        return cls(column.name, str(value), text)
+
+
+Refused = dict[int, CellRefused]
+"""Rows of a block that cannot become records, by their place in it."""
+
 Cells = Callable[[pa.Array], list[Value]]
 """Converts Arrow's cells to Connect values."""
 
@@ -143,13 +162,13 @@ _UTC: Final = ("UTC", "Etc/UTC")
 
 
 def cells_of(column: SqlColumn, schema: Schema, mapping: Mapping) -> Cells:
-    """Converts the cells of a column to values of its schema. Raises DataError, which names the
-    column, for a cell that cannot be converted."""
+    """Converts the cells of a column to values of its schema. Raises CellRefused, OverflowError or
+    ValueError if one of them cannot be converted."""
     match column.sql_type:
         case Sql.REAL:
             return lambda cells: objects(cells.cast(pa.float32(), safe=False).cast(pa.float64()))
         case Sql.NUMERIC | Sql.DECIMAL:
-            return _numbers(column, schema)
+            return _numbers(column, schema, mapping)
         case Sql.TIME:
             return _times(column, mapping.zone)
         case Sql.TIMESTAMP:
@@ -181,7 +200,7 @@ def _integers(column: SqlColumn, schema: Schema) -> Cells:
     def integers(cells: pa.Array) -> list[Value]:
         outside = not_within(cells, schema.type)
         if outside is not None:
-            raise _refused(column, outside, f"out of range for {schema.type.name}")
+            raise CellRefused.of(column, outside, f"out of range for {schema.type.name}")
         return objects(cells)
 
     return integers
@@ -199,7 +218,7 @@ def not_within(cells: pa.Array, kind: Type) -> int | None:
     return least if least < low else most
 
 
-def _numbers(column: SqlColumn, schema: Schema) -> Cells:
+def _numbers(column: SqlColumn, schema: Schema, mapping: Mapping) -> Cells:
     if schema.type is Type.FLOAT64:
         return lambda cells: [None if text is None else float(text) for text in objects(cells)]
     if schema.type in s.INT_BITS:
@@ -217,26 +236,36 @@ def _numbers(column: SqlColumn, schema: Schema) -> Cells:
             exact = Decimal(text)
             scaled = exact.quantize(unit, context=_MANY_DIGITS)
         except InvalidOperation:
-            raise _refused(column, text, "a Decimal must be finite") from None
+            exact = scaled = Decimal("NaN")
+        if not scaled.is_finite():
+            kind = "a Decimal" if is_decimal else schema.type.name
+            raise CellRefused.of(
+                column, text, f"{kind} must be finite{_as_double(column, mapping)}"
+            )
         if scaled != exact:
-            raise _refused(
-                column,
-                text,
-                f"more than {scale} digits after the decimal point"
-                + (
-                    "; set penstock.numeric.scale, or numeric.mapping=best_fit"
-                    if not column.precision
-                    else ""
-                ),
+            advice = ""
+            if not column.precision:
+                advice = f"; set penstock.numeric.scale{_as_double(column, mapping, ', or set')}"
+            raise CellRefused.of(
+                column, text, f"more than {scale} digits after the decimal point{advice}"
             )
         if is_decimal:
             return scaled
         whole = int(scaled)
         if not low <= whole <= high:
-            raise _refused(column, text, f"out of range for {schema.type.name}")
+            raise CellRefused.of(column, text, f"out of range for {schema.type.name}")
         return whole
 
     return lambda cells: [number(text) for text in objects(cells)]
+
+
+def _as_double(column: SqlColumn, mapping: Mapping, conjunction: str = "; set") -> str:
+    """Advice to read a column as FLOAT64, if that is possible."""
+    if column.sql_type is Sql.NUMERIC:
+        for numeric in ("best_fit", "best_fit_eager_double"):
+            if _mapped(column, replace(mapping, numeric=numeric)) == s.FLOAT64:
+                return f"{conjunction} numeric.mapping={numeric}, which reads it as FLOAT64"
+    return ""
 
 
 def _times(column: SqlColumn, zone: ZoneInfo) -> Cells:
@@ -294,47 +323,75 @@ def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
     return f"{at.strftime(_ISO)}.{fraction}"
 
 
-def _refused(column: SqlColumn, value: object, why: str) -> DataError:
-    return DataError(f"Column '{column.name}' ({column.type_name}) contains {value!r}: {why}.")
+DATES: Final = "Connect's dates range from year 1 to 9999"
+_ZERO_DATE: Final = "0000-00-00"
+_ROUNDED: Final = "0001-01-01"
+INT64: Final = range(-(1 << 63), 1 << 63)
 
 
-_NO_DATES: Final = ("0000-00-00", "infinity", "-infinity")
-
-
-def from_texts(column: SqlColumn, cells: pa.Array) -> pa.Array:
-    """Converts cells in a database's text form to Arrow's type of the column. Raises DataError,
-    which names the column, for an invalid cell."""
+def from_texts(column: SqlColumn, cells: pa.Array, refused: Refused) -> pa.Array:
+    """Converts cells in a database's text form to Arrow's type of the column. A cell that cannot
+    be converted is null, and its row is in `refused`."""
     arrow_type = ARROW[column.sql_type]
     if cells.type == arrow_type:
         return cells
     try:
         return cells.cast(arrow_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([_from_text(column, text) for text in cells.to_pylist()], arrow_type)
+        return pa.array(each(_from_text, column, cells.to_pylist(), refused), arrow_type)
 
 
-def _from_text(column: SqlColumn, text: str | None) -> Value:
-    if text is None:
-        return None
+def each(
+    convert: Callable[[SqlColumn, Any], Value],
+    column: SqlColumn,
+    cells: Sequence[Any],
+    refused: Refused,
+) -> list[Value]:
+    """Converts cells one by one. One that cannot be converted is None, and its row is in
+    `refused`."""
+    values: list[Value] = []
+    for row, cell in enumerate(cells):
+        value: Value = None
+        if cell is not None:
+            try:
+                value = convert(column, cell)
+            except CellRefused as error:
+                refused.setdefault(row, error)
+        values.append(value)
+    return values
+
+
+def _from_text(column: SqlColumn, text: str) -> Value:
+    why = "Connect cannot represent this value"
     try:
         match column.sql_type:
             case Sql.BOOLEAN:
                 return {"t": True, "f": False, "1": True, "0": False}[text]
             case Sql.REAL | Sql.DOUBLE:
                 return float(text)
-            case Sql.DATE:
-                return date.fromisoformat(text)
-            case Sql.TIME:
-                return time.fromisoformat(text)
-            case Sql.TIMESTAMP:
+            case Sql.DATE | Sql.TIMESTAMP:
+                why = DATES
+                if text.startswith(_ZERO_DATE):
+                    if column.zero_dates == "null":
+                        return None
+                    why = (
+                        "it is no date; in the URL, zeroDateTimeBehavior=CONVERT_TO_NULL reads it "
+                        "as NULL, and ROUND as 0001-01-01"
+                    )
+                    text = text.replace(_ZERO_DATE, _ROUNDED if column.zero_dates else _ZERO_DATE)
+                if column.sql_type is Sql.DATE:
+                    return date.fromisoformat(text)
                 return datetime.fromisoformat(text).replace(tzinfo=None)
-        return int(text)
+            case Sql.TIME:
+                why = "it is not a time of the day"
+                return time.fromisoformat(text)
+        number = int(text)
+        if number in INT64:
+            return number
+        why = "out of range for INT64; convert it to a decimal in 'query'"
     except (ValueError, KeyError):
         pass
-    why = "Connect cannot represent this value"
-    if text.startswith(_NO_DATES) or text.endswith("BC"):
-        why = "Connect's dates range from year 1 to 9999"
-    raise _refused(column, text, why)
+    raise CellRefused.of(column, text, why)
 
 
 def names(columns: Sequence[SqlColumn]) -> str:

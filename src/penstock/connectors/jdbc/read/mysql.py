@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,6 +44,7 @@ _TYPES: Final = {
     255: Sql.BYTES,  # GEOMETRY
 }
 _BIT: Final = 16
+_TINYINT: Final = 1
 _YEAR: Final = 13
 _TIMESTAMP: Final = 7
 _TEXTS: Final = frozenset({15, *range(249, 255)})
@@ -88,7 +89,9 @@ class MysqlReading(Reading):
             for field in fields
             if not _is_supported(field)
         ]
-        return [_column(field) for field in fields if _is_supported(field)], unsupported
+        options = self.connection.url.options
+        columns = [_column(field, options) for field in fields if _is_supported(field)]
+        return columns, unsupported
 
     def now_us(self) -> int:
         ((now,),) = self.connection.rows(
@@ -127,7 +130,7 @@ def _is_supported(field: Any) -> bool:
     return field.type_code == _BIT or field.type_code in _TYPES
 
 
-def _column(field: Any) -> SqlColumn:
+def _column(field: Any, options: Mapping[str, str | int | bool]) -> SqlColumn:
     code: int = field.type_code
     binary = field.charsetnr == _BINARY
     precision = scale = 0
@@ -140,6 +143,11 @@ def _column(field: Any) -> SqlColumn:
         type_name = sql_type.value.lower()
         if code in _TEXTS and binary:
             sql_type, type_name = Sql.BYTES, "binary"
+        elif code == _YEAR:
+            sql_type = Sql.DATE if options["year_is_date"] else Sql.SMALLINT
+            type_name = "year"
+        elif code == _TINYINT and _is_boolean(field, options):
+            sql_type, type_name = Sql.BOOLEAN, "tinyint(1)"
     if sql_type is Sql.DECIMAL:
         scale = field.scale
         unsigned = bool(field.flags & _UNSIGNED)
@@ -149,15 +157,23 @@ def _column(field: Any) -> SqlColumn:
     return SqlColumn(
         field.name,
         sql_type,
-        "year" if code == _YEAR else type_name,
+        type_name,
         nullable=not field.flags & _NOT_NULL,
         precision=precision,
         scale=scale,
-        signed=not field.flags & _UNSIGNED,
+        # YEAR has the flag, too; Connector/J's SMALLINT for it is signed.
+        signed=code == _YEAR or not field.flags & _UNSIGNED,
         zoned=code == _TIMESTAMP,
         auto_increment=bool(field.flags & _AUTO_INCREMENT),
         resolution_us=10 ** (6 - digits),
+        zero_dates=str(options["zero_dates"]),
     )
+
+
+def _is_boolean(field: Any, options: Mapping[str, str | int | bool]) -> bool:
+    """Whether the URL asks for TINYINT(1) as a truth value."""
+    narrow = field.length == 1 and not field.flags & _UNSIGNED
+    return bool(narrow and options["tiny_int_is_bit"] and options["bit_is_boolean"])
 
 
 def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
@@ -167,10 +183,16 @@ def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
         )
     if column.sql_type is Sql.BYTES:
         return pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.binary())
-    if column.type_name == "year":
+    if column.type_name == "year" and column.sql_type is Sql.DATE:
         return pa.array([None if v is None else f"{int(v):04}-01-01" for v in values], pa.string())
     if column.sql_type is Sql.TIME:
         return pa.array([None if v is None else _padded(v) for v in values], pa.string())
+    if (
+        column.sql_type is Sql.BOOLEAN
+    ):  # as Connector/J reads numbers: negative ones but -1 are false
+        return pa.array(
+            [None if v is None else v == "-1" or not v.startswith(("0", "-")) for v in values]
+        )
     return pa.array(values, pa.string())
 
 

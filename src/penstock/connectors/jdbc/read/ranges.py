@@ -6,15 +6,12 @@ import contextlib
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.api import Records
 from penstock.api import schema as s
-from penstock.api.schema import Schema, structs_of
 from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.read import columns as c
 from penstock.connectors.jdbc.read.columns import SqlColumn
@@ -72,6 +69,16 @@ class Range:
             bytes_left, rows_left = bytes_left - _size(block), rows_left - rows
         return blocks
 
+    def put_back(self, blocks: list[pa.RecordBatch], row: int) -> None:
+        """Puts back the rows of `blocks` from `row` on."""
+        for at, block in enumerate(blocks):
+            if row < block.num_rows:
+                back = [block.slice(row), *blocks[at + 1 :]]
+                self._ahead.extendleft(rows for rows in reversed(back) if rows.num_rows)
+                blocks[at:] = [block.slice(0, row)] if row else []
+                return
+            row -= block.num_rows
+
     def end_at_position(self, blocks: list[pa.RecordBatch]) -> Position | None:
         """The position of the last row in `blocks`, after putting back the rows at the end that
         have the same position as the row that follows. None if those are all rows, or if there are
@@ -79,13 +86,12 @@ class Range:
         if not self._position_columns:
             return None
         following = self._position(self._ahead[0], 0)
-        for at in reversed(range(len(blocks))):
-            block = blocks[at]
+        start = sum(block.num_rows for block in blocks)
+        for block in reversed(blocks):
+            start -= block.num_rows
             tied = self._first_at(following, block)
             if tied:
-                put_back = [block.slice(tied), *blocks[at + 1 :]]
-                self._ahead.extendleft(rows for rows in reversed(put_back) if rows.num_rows)
-                blocks[at:] = [block.slice(0, tied)]
+                self.put_back(blocks, start + tied)
                 return self._position(block, tied - 1)
         return None
 
@@ -122,26 +128,6 @@ def _cell(column: SqlColumn, value: Any) -> object:
         with contextlib.suppress(InvalidOperation):
             return Decimal(value)
     return value
-
-
-@dataclass(frozen=True, slots=True)
-class Structs:
-    """Converts the rows of one table to records."""
-
-    topic: str
-    schema: Schema
-    cells: tuple[c.Cells, ...]
-
-    def records(self, blocks: Sequence[pa.RecordBatch]) -> Records:
-        make_structs = structs_of(self.schema.field_names)
-        values: list[s.Value] = []
-        for block in blocks:
-            # After the columns there may be one for the position.
-            columns = block.columns[: len(self.cells)]
-            values += make_structs(
-                [convert(cells) for convert, cells in zip(self.cells, columns, strict=True)]
-            )
-        return Records.of(self.topic, values, schema=self.schema)
 
 
 def too_wide(columns: Sequence[SqlColumn], blocks: Sequence[pa.RecordBatch]) -> frozenset[int]:

@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from penstock.api import (
     DataError,
-    Offsets,
     PenstockError,
     Polled,
     Primitive,
@@ -43,9 +42,11 @@ from penstock.connectors.jdbc.read import offsets
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import Position, TableId
 from penstock.connectors.jdbc.read.pool import ReadingPool
-from penstock.connectors.jdbc.read.ranges import Range, Structs, too_wide
+from penstock.connectors.jdbc.read.ranges import Range, too_wide
+from penstock.connectors.jdbc.read.reached import reached
 from penstock.connectors.jdbc.read.reading import Order, Reading, where
 from penstock.connectors.jdbc.read.shapes import Shape, Shapes, Unit, units_of
+from penstock.connectors.jdbc.read.structs import Structs
 from penstock.connectors.jdbc.settings import connection as keys
 from penstock.connectors.jdbc.settings import source as k
 
@@ -56,6 +57,9 @@ _PART_BYTES: Final = 1 << 20  # of the records that `read` yields at a time
 _SAMPLE_ROWS: Final = 64
 _MOST_ROWS: Final = 1_000_000  # of one range, even if rows are small
 _MOST_STRIPES: Final = 64  # that one statement names
+_ADVICE: Final = (
+    " Correct the row, convert the value in 'query', or skip such rows with errors.tolerance=all."
+)
 _SHAPE_S: Final = 60.0  # how long planning relies on the known columns of a table
 
 
@@ -65,14 +69,6 @@ class RangeInterrupted(PenstockError):
     The cause is retriable, so the worker restarts the task."""
 
     code = "jdbc.interrupted"
-
-
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    """How far a unit was read, and the source partition that stores it."""
-
-    partition: Mapping[str, Primitive]
-    offset: Mapping[str, Primitive] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +92,7 @@ class JdbcReader(SourceReader):
         range_bytes: int = RANGE_BYTES,
     ) -> None:
         self._config = config
+        self._context = context
         self._clock = clock
         self._range_bytes = range_bytes
         # The size of each unit's next range. With several units the first ranges are small, so
@@ -114,7 +111,7 @@ class JdbcReader(SourceReader):
             unlimited_scale=config[k.NUMERIC_SCALE],
         )
         self._began_us = int(clock() * 1_000_000)
-        self._reached = _reached(self._units, self._mode, context.stored_offsets)
+        self._reached = reached(self._units, self._mode, context.stored_offsets)
         self._next = 0  # the unit whose turn it is
         self._range: Range | None = None
         self._end: Mapping[str, Primitive] = {}  # of the range
@@ -144,20 +141,56 @@ class JdbcReader(SourceReader):
             raise
 
     def _poll_piece(self, rows: Range, max_bytes: int) -> Polled:
-        offset: Mapping[str, Primitive] | None = None
         with _naming(rows.unit):
             blocks = rows.take(max_bytes)
-            finished = not rows.has_more()
-            if finished:
-                offset = self._end
-            elif position := rows.end_at_position(blocks):
-                offset = position.stored()
-            records = self._records(rows, blocks)
-        if finished:
+            offset = self._offset_after(rows, blocks)
+            structs = self._structs_for(rows, blocks)
+            values, refused = structs.values(blocks)
+            first = min(refused, default=0)
+            if first and not self._context.tolerates_errors:
+                # The records before it are sent first; the next poll starts with it.
+                rows.put_back(blocks, first)
+                offset = self._offset_after(rows, blocks)
+                values, refused = values[: sum(block.num_rows for block in blocks)], {}
+                self._context.request_commit()
+        if refused:
+            values = self._report(rows.unit, structs, blocks, values, refused)
+        if not rows.has_more():
             self._range = None
             self._next = self._units.index(rows.unit) + 1
         self._offset_is_due = offset is None
-        return Polled(records, () if offset is None else [self._reach(rows.unit, offset)])
+        reached = () if offset is None else [self._reach(rows.unit, offset)]
+        return Polled(structs.records(values), reached)
+
+    def _offset_after(
+        self, rows: Range, blocks: list[pa.RecordBatch]
+    ) -> Mapping[str, Primitive] | None:
+        """The offset after the last row in `blocks`, some of which may be put back for it; None if
+        the row that follows has the same."""
+        if not rows.has_more():
+            return self._end
+        position = rows.end_at_position(blocks)
+        return None if position is None else position.stored()
+
+    def _report(
+        self,
+        unit: Unit,
+        structs: Structs,
+        blocks: Sequence[pa.RecordBatch],
+        values: Sequence[s.Value],
+        refused: c.Refused,
+    ) -> list[s.Value]:
+        """Reports rows that cannot become records, and returns the values of the others. Raises if
+        that is not tolerated."""
+        advice = "" if self._context.tolerates_errors else _ADVICE
+        start = 0
+        for block in blocks:
+            for row in range(start, start + block.num_rows):
+                if row in refused:
+                    error = DataError(f"{unit.called}: {refused[row]}{advice}")
+                    self._context.report(structs.remains(block, row - start, refused[row]), error)
+            start += block.num_rows
+        return [value for row, value in enumerate(values) if row not in refused]
 
     def _poll_parts(self) -> Polled | None:
         """The next ranges of as many units as fit, for reading in parallel."""
@@ -344,7 +377,15 @@ class JdbcReader(SourceReader):
         unit = self._units[index]
         with contextlib.closing(self._open(unit, low, high)) as rows, _naming(unit):
             while rows.has_more():
-                yield self._records(rows, rows.take(_PART_BYTES))
+                blocks = rows.take(_PART_BYTES)
+                structs = self._structs_for(rows, blocks)
+                values, refused = structs.values(blocks)
+                first = min(refused, default=0)
+                if first and not self._context.tolerates_errors:
+                    yield structs.records(values[:first])
+                if refused:
+                    values = self._report(unit, structs, blocks, values, refused)
+                yield structs.records(values)
 
     def _open(
         self, unit: Unit, low: Mapping[str, Primitive] | None, high: Mapping[str, Primitive]
@@ -429,13 +470,13 @@ class JdbcReader(SourceReader):
                 return f"({' OR '.join(ranges)})" if ranges else "1 = 0"
         return f"{reading.stripe(name, width, unit.parts)} = {unit.part}"
 
-    def _records(self, rows: Range, blocks: Sequence[pa.RecordBatch]) -> Records:
+    def _structs_for(self, rows: Range, blocks: Sequence[pa.RecordBatch]) -> Structs:
         columns, table = rows.shape.columns, rows.unit.table
         wide = too_wide(columns, blocks)
         structs = self._structs.get((table, columns, wide))
         if structs is None:
             structs = self._structs[table, columns, wide] = self._structs_of(table, columns, wide)
-        return structs.records(blocks)
+        return structs
 
     def _structs_of(
         self, table: TableId | None, columns: Sequence[SqlColumn], wide: frozenset[int]
@@ -449,6 +490,7 @@ class JdbcReader(SourceReader):
         return Structs(
             self._config[k.TOPIC_PREFIX] + (name or ""),
             s.struct(schemas, name=name),
+            tuple(widened),
             tuple(c.cells_of(column, schemas[column.name], self._mapping) for column in widened),
         )
 
@@ -490,55 +532,3 @@ def _bulk(
     if last is not None:
         bounds[offsets.TO] = last
     return bounds
-
-
-def _reached(units: Sequence[Unit], mode: str, start: Offsets) -> dict[Unit, _Reached]:
-    """How far units were read, according to the connector's stored offsets."""
-    stored_by_partition: dict[tuple[tuple[str, Primitive], ...], SourceOffset] = {
-        tuple(sorted(stored.partition.items())): stored for stored in start
-    }
-
-    def lookup(partition: Mapping[str, Primitive]) -> SourceOffset | None:
-        return stored_by_partition.get(tuple(sorted(partition.items())))
-
-    reached: dict[Unit, _Reached] = {}
-    for unit in units:
-        candidates: Sequence[Mapping[str, Primitive]] = [unit.partition]
-        if unit.table is not None and unit.parts == 1:
-            candidates = unit.table.partitions()
-        stored = next((match for match in map(lookup, candidates) if match is not None), None)
-        reached[unit] = _Reached(
-            unit.partition if stored is None else stored.partition,
-            None if stored is None else stored.offset,
-        )
-        if unit.table is not None and mode == k.INCREMENTING:
-            offset = _furthest(unit.table, reached[unit], start)
-            reached[unit] = replace(reached[unit], offset=offset)
-    return reached
-
-
-def _furthest(table: TableId, own: _Reached, start: Offsets) -> Mapping[str, Primitive] | None:
-    """Where reading may resume if the table had a different number of parts before: everything was
-    read up to the position of the whole table, or up to the lowest of all its parts."""
-    names = {partition["table"] for partition in table.partitions()}
-    parts: dict[int, dict[int, int]] = {}
-    best = offsets.position(own.offset).incrementing
-    for stored in start:
-        if stored.partition.get("table") not in names or stored.offset is None:
-            continue
-        number = offsets.position(stored.offset).incrementing
-        if number is None:
-            continue
-        part = stored.partition.get(offsets.PART)
-        if part is None:
-            best = number if best is None else max(best, number)
-        else:
-            index, _, count = str(part).partition("/")
-            parts.setdefault(int(count), {})[int(index)] = number
-    for count_of_parts, numbers in parts.items():
-        if len(numbers) == count_of_parts:
-            least = min(numbers.values())
-            best = least if best is None else max(best, least)
-    if best is None or (own.offset is not None and best == own.offset.get("incrementing")):
-        return own.offset
-    return Position(best).stored()

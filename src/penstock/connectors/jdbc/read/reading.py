@@ -20,7 +20,7 @@ from penstock.api import DataError
 from penstock.connectors.jdbc.drivers.connection import Connection, Row, in_quotes
 from penstock.connectors.jdbc.drivers.moments import instant_us, moment, wall_us
 from penstock.connectors.jdbc.drivers.types import ARROW
-from penstock.connectors.jdbc.read.columns import SqlColumn, from_texts
+from penstock.connectors.jdbc.read.columns import CellRefused, Refused, SqlColumn, from_texts
 from penstock.connectors.jdbc.read.offsets import Position, TableId
 
 _US: Final = timedelta(microseconds=1)
@@ -193,11 +193,34 @@ def where(*conditions: str) -> str:
     return f" WHERE {' AND '.join(terms)}" if terms else ""
 
 
-def block(columns: Sequence[SqlColumn], cells: Sequence[pa.Array]) -> pa.RecordBatch:
-    """A batch of rows from the cells of each column, which are texts or of the column's type."""
-    arrays = [from_texts(column, texts) for column, texts in zip(columns, cells, strict=True)]
+_FAILED: Final = "penstock_failed"
+_WORDS: Final = pa.struct([(word, pa.string()) for word in ("column", "value", "text")])
+
+
+def block(
+    columns: Sequence[SqlColumn], cells: Sequence[pa.Array], refused: Refused | None = None
+) -> pa.RecordBatch:
+    """A batch of rows from the cells of each column, which are texts or of the column's type.
+    `refused` are rows known to have a cell that cannot be read. If there are any such rows, another
+    column says why: see `refused_rows`."""
+    refused = {} if refused is None else refused
+    arrays = [
+        from_texts(column, texts, refused) for column, texts in zip(columns, cells, strict=True)
+    ]
     fields = [pa.field(column.name, ARROW[column.sql_type]) for column in columns]
+    if refused:
+        errors = map(refused.get, range(len(arrays[0])))
+        arrays.append(pa.array([error and error.words for error in errors], _WORDS))
+        fields.append(pa.field(_FAILED, _WORDS))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def refused_rows(rows: pa.RecordBatch) -> Refused:
+    """The rows of a batch with a cell that could not be read."""
+    if rows.schema.names[-1] != _FAILED:
+        return {}
+    words = rows.column(rows.num_columns - 1).to_pylist()
+    return {row: CellRefused(**cell) for row, cell in enumerate(words) if cell is not None}
 
 
 def whole(value: object, shown: str) -> int:

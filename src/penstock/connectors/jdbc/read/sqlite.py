@@ -14,7 +14,13 @@ from penstock.api import DataError
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS
 from penstock.connectors.jdbc.drivers.moments import moment, wall_us
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
-from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.columns import (
+    INT64,
+    CellRefused,
+    Refused,
+    SqlColumn,
+    each,
+)
 from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
@@ -126,10 +132,9 @@ class SqliteReading(Reading):
 
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         for rows in self.connection.stream(sql, size=BLOCK_ROWS):
-            yield block(
-                columns,
-                [_cells(c, v) for c, v in zip(columns, zip(*rows, strict=True), strict=True)],
-            )
+            refused: Refused = {}
+            cells = zip(columns, zip(*rows, strict=True), strict=True)
+            yield block(columns, [_cells(c, v, refused) for c, v in cells], refused)
 
 
 _BY_KIND: Final = (
@@ -154,14 +159,14 @@ def _by_affinity(word: str) -> Sql:
     return Sql.STRING
 
 
-def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
+def _cells(column: SqlColumn, values: Sequence[Any], refused: Refused) -> pa.Array:
     arrow_type = ARROW[column.sql_type]
     if column.sql_type in _DIRECT:
         try:
             return pa.array(values, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-    return pa.array([_cell(column, value) for value in values], arrow_type)
+    return pa.array(each(_cell, column, values, refused), arrow_type)
 
 
 _DIRECT: Final = frozenset(
@@ -179,8 +184,6 @@ _DIRECT: Final = frozenset(
 
 
 def _cell(column: SqlColumn, value: Any) -> Any:
-    if value is None:
-        return None
     try:
         match column.sql_type:
             case Sql.BOOLEAN:
@@ -199,14 +202,11 @@ def _cell(column: SqlColumn, value: Any) -> Any:
                 return _wall(value).time() if isinstance(value, int) else time.fromisoformat(value)
             case Sql.TIMESTAMP:
                 return _wall(value)
-        if int(value) == float(value):
+        if int(value) == float(value) and int(value) in INT64:
             return int(value)
     except (TypeError, ValueError, OverflowError, UnicodeDecodeError):
         pass
-    raise DataError(
-        f"Column '{column.name}' ({column.type_name}) contains {value!r}, which does not match the "
-        "column's type."
-    )
+    raise CellRefused.of(column, value, "it does not match the column's type")
 
 
 def _date(text: str) -> date:

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.config.define import Secret
 from penstock.connectors.jdbc.drivers.moments import zone
+from penstock.connectors.jdbc.drivers.properties import ACTING, REFUSED
 from penstock.connectors.jdbc.drivers.url import Kind, Url, UrlInvalid, parse
 
 PLACES = [
@@ -52,6 +53,22 @@ OPTIONS: list[tuple[str, dict[str, str | int | bool]]] = [
     ("jdbc:mysql://h/d?sslMode=VERIFY_IDENTITY", {"ssl": "verify-full"}),
     ("jdbc:mysql://h/d?connectTimeout=2500", {"connect_timeout": 2}),
     ("jdbc:mysql://h/d?tinyInt1isBit=false", {"tiny_int_is_bit": False}),
+    ("jdbc:mysql://h/d?TINYINT1ISBIT=0", {"tiny_int_is_bit": False}),
+    ("jdbc:mysql://h/d?transformedBitIsBoolean=true", {"bit_is_boolean": True}),
+    ("jdbc:mysql://h/d?yearIsDateType=false", {"year_is_date": False}),
+    ("jdbc:mysql://h/d", {"zero_dates": ""}),
+    ("jdbc:mariadb://h/d", {"zero_dates": "null"}),
+    ("jdbc:mysql://h/d?zeroDateTimeBehavior=convertToNull", {"zero_dates": "null"}),
+    ("jdbc:mysql://h/d?zeroDateTimeBehavior=ROUND", {"zero_dates": "round"}),
+    ("jdbc:mysql://h/d?connectionTimeZone=Asia/Tokyo", {}),
+    (
+        "jdbc:mysql://h/d?forceConnectionTimeZoneToSession=true&connectionTimeZone=%2B02:00"
+        "&connectionCollation=utf8mb4_bin&sessionVariables=sql_mode=''",
+        {"variables": "collation_connection = utf8mb4_bin, time_zone = '+02:00', sql_mode=''"},
+    ),
+    ("jdbc:mariadb://h/d?timezone=Europe/Paris", {"variables": "time_zone = 'Europe/Paris'"}),
+    ("jdbc:mysql://h/d?useUnicode=true&characterEncoding=UTF-8", {"ssl": "preferred"}),
+    ("jdbc:postgresql://h/d?stringtype=unspecified", {"connect_timeout": 10}),
     ("jdbc:mariadb://h/d", {"ssl": "disabled"}),
     ("jdbc:mariadb://h/d?useSsl=true", {"ssl": "verify-full"}),
     ("jdbc:mariadb://h/d?sslMode=trust", {"ssl": "required"}),
@@ -90,6 +107,19 @@ BAD = [
     ("jdbc:mysql:h/d", "'//'"),
     ("jdbc:mysql://h/d?sslMode=maybe", "sslMode"),
     ("jdbc:mysql://h/d?trustCertificateKeyStoreUrl=file:a", "serverSslCert"),
+    ("jdbc:mysql://h/d?zeroDateTimeBehavior=null", "EXCEPTION, CONVERT_TO_NULL, ROUND"),
+    ("jdbc:mysql://h/d?forceConnectionTimeZoneToSession=true", "must name a time zone"),
+    ("jdbc:mysql://h/d?connectionCollation=latin1_bin", "utf8mb4"),
+    ("jdbc:mysql://h/d?characterencoding=latin1", "characterencoding=latin1: texts are always"),
+    ("jdbc:mysql://h/d?maxRows=10", "maxRows=10: rows are never left out"),
+    ("jdbc:mysql://h/d?sendFractionalSeconds=false", "sendFractionalSeconds=false"),
+    ("jdbc:mysql://h/d?queryInterceptors=a.B", "queryInterceptors=a.B: classes of the JVM"),
+    ("jdbc:mariadb://h/d?transactionIsolation=SERIALIZABLE", "transaction.isolation.mode"),
+    ("jdbc:mariadb://h/d?initSql=SET%20x=1", "use sessionVariables"),
+    ("jdbc:postgresql://h/d?stringtype=text", "varchar or unspecified"),
+    ("jdbc:postgresql://h/d?hideUnprivilegedObjects=true", "table.whitelist"),
+    ("jdbc:sqlite:a.db?date_class=TEXT", "date_class=TEXT: moments are written as milliseconds"),
+    ("jdbc:sqlite:a.db?date_precision=SECONDS", "date_precision=SECONDS"),
     ("jdbc:sqlite::memory:", "memory"),
     ("jdbc:sqlite:", "memory"),
     ("jdbc:sqlite:a.db?journal_mode=WAL;DROP", "journal_mode"),
@@ -138,3 +168,24 @@ def test_an_invalid_time_zone_is_refused(name: str) -> None:
 def test_a_url_is_a_value() -> None:
     assert isinstance(parse("jdbc:sqlite:a.db"), Url)
     assert parse("jdbc:sqlite:a.db") == parse("jdbc:sqlite:a.db")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "jdbc:mysql://h/d?rewriteBatchedStatements=true&useSSL=false",
+            ("rewriteBatchedStatements",),
+        ),
+        ("jdbc:postgresql://h/d?TimeZone=UTC&prepareThreshold=0", ("TimeZone", "prepareThreshold")),
+        ("jdbc:sqlite:a.db?open_mode=1&busy_timeout=1", ("open_mode",)),
+        ("jdbc:mariadb://h/d?usessl=false", ()),
+    ],
+)
+def test_parameters_without_effect_are_known(text: str, names: tuple[str, ...]) -> None:
+    assert parse(text).without_effect == names
+
+
+@pytest.mark.parametrize("scheme", REFUSED)
+def test_no_parameter_both_acts_and_is_refused(scheme: str) -> None:
+    assert not ACTING[scheme] & REFUSED[scheme].keys()
