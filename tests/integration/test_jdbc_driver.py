@@ -42,6 +42,7 @@ from penstock.testing.databases import DatabaseServer
 from penstock.testing.waiting import wait_until
 
 from .jdbc_tables import (
+    MOST,
     NotesConformance,
     Target,
     ids_read_around_a_kill,
@@ -268,18 +269,71 @@ def test_a_query_is_read_by_timestamp_in_the_zone_of_the_setting(
     }
     reader = open_reader(server, table, range_bytes=100, **settings)
     rows, end = read(reader)
-    if not dialect:  # only a known database can be asked to drop what is beyond microseconds
-        assert len(rows) == 300
+    assert len(rows) == 300
     assert rows[0]["at"] == datetime(2024, 7, 1, 10, tzinfo=UTC)
     assert read(reader) == ([], [])
     assert read(open_reader(server, table, end, **settings)) == ([], [])
-    if not dialect:
-        reader = open_reader(server, table, **settings)
-        done = 0
-        for polled in polls(reader, 500):
-            done += len(polled.records)
+    reader = open_reader(server, table, **settings)
+    done = 0
+    for polled in polls(reader, 500):
+        done += len(polled.records)
+        rest = open_reader(server, table, polled.offsets, **settings)
+        assert len(read(rest)[0]) == 300 - done
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("zoned", ["", " WITH TIME ZONE"])
+def test_nanoseconds_are_compared_stored_and_read(
+    server: H2Server, table: str, zoned: str, mode: str
+) -> None:
+    start = 1_719_835_200_123_456_000
+    run(
+        server,
+        f'CREATE TABLE "{table}" ("id" INT NOT NULL, "at" TIMESTAMP(9){zoned} NOT NULL)',
+        # The later of two rows has the smaller id.
+        *(
+            f'INSERT INTO "{table}" VALUES ({id}, TIMESTAMP{zoned} '
+            f"'2024-07-01 12:00:00.{123456000 + ns:09}{'+00' if zoned else ''}')"
+            for id, ns in ((5, 0), (4, 1), (3, 2), (2, 2), (1, 999))
+        ),
+    )
+    settings: dict[str, object] = {
+        "mode": mode,
+        "timestamp__column__name": "at",
+        "incrementing__column__name": "id",
+        "timestamp__granularity": "nanos_long",
+    }
+    reader = open_reader(server, table, **settings)
+    rows, end = read(reader)
+    assert [(row["at"] - start) for row in rows] == [0, 1, 2, 2, 999], "and the newest at once"
+    assert end[0].offset is not None
+    assert end[0].offset["timestamp_nanos"] == 123_456_999
+    reader = open_reader(server, table, **settings)
+    done = 0
+    for polled in polls(reader, 1):
+        done += len(polled.records)
+        if polled.offsets:
             rest = open_reader(server, table, polled.offsets, **settings)
-            assert len(read(rest)[0]) == 300 - done
+            assert len(read(rest)[0]) == 5 - done
+    assert done == 5
+
+
+@pytest.mark.parametrize("value", ["'10000-01-01'", "'300000-01-01'", "'-0043-03-15'"])
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMP(9) WITH TIME ZONE"])
+def test_the_rows_before_a_bad_one_are_delivered(
+    server: H2Server, table: str, kind: str, value: str
+) -> None:
+    run(
+        server,
+        f'CREATE TABLE "{table}" ("id" INT PRIMARY KEY, "x" {kind})',
+        f"INSERT INTO \"{table}\" VALUES (1, '2024-01-01'), (2, NULL), (3, {value})",
+    )
+    reader = open_reader(server, table, incrementing__column__name="id")
+    before = reader.poll(MOST, 0)
+    assert before is not None
+    assert [row["id"] for row in rows_of(reader, before)] == [1, 2]
+    with pytest.raises(DataError, match="Column 'x'"):
+        reader.poll(MOST, 0)
 
 
 def test_a_table_with_a_zone_in_its_timestamps_is_read_to_the_end(

@@ -261,3 +261,53 @@ def test_small_numbers_and_years_are_what_the_url_says(
     found, schema = only_row(reader)
     assert found == row
     assert [each.schema for each in schema.fields] == schemas
+
+
+@pytest.mark.parametrize(
+    ("parameters", "zone"), [("", "UTC"), ("?options=-c%20TimeZone=Asia/Tokyo", "Asia/Tokyo")]
+)
+def test_a_session_of_postgresql_has_the_time_zone_of_the_url(
+    postgresql: DatabaseServer, table: str, parameters: str, zone: str
+) -> None:
+    reader = open_reader(
+        postgresql,
+        table,
+        mode="bulk",
+        connection__url=postgresql.url + parameters,
+        query="SELECT current_setting('TimeZone') AS zone, TIMESTAMPTZ '2024-07-01 12:00+02' AS at",
+        poll__interval__ms=3_600_000,
+    )
+    assert read(reader)[0] == [{"zone": zone, "at": datetime(2024, 7, 1, 10, tzinfo=UTC)}]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "beyond"),
+    [
+        ("mariadb", "BIGINT UNSIGNED", "9223372036854775808"),
+        ("mariadb", "DECIMAL(20)", "9223372036854775808"),
+        ("postgresql", "NUMERIC", "9223372036854775808"),
+        ("postgresql", "NUMERIC", "'NaN'"),
+    ],
+)
+def test_the_rows_before_a_number_that_is_no_offset_are_delivered(
+    request: pytest.FixtureRequest, table: str, name: str, kind: str, beyond: str
+) -> None:
+    server: DatabaseServer = request.getfixturevalue(name)
+    run(
+        server,
+        f"CREATE TABLE {table} (id {kind} NOT NULL PRIMARY KEY)",
+        f"INSERT INTO {table} VALUES (1), (9223372036854775807), ({beyond})",
+    )
+    settings = {"incrementing__column__name": "id"}
+    reader = open_reader(server, table, **settings)
+    before = reader.poll(MOST, 0)
+    assert before is not None
+    assert [int(row["id"]) for row in rows_of(reader, before)] == [1, (1 << 63) - 1]
+    assert [each.offset for each in before.offsets] == [{"incrementing": (1 << 63) - 1}]
+    with pytest.raises(DataError, match="larger than an offset can be"):
+        reader.poll(MOST, 0)
+    context = SourceContextStub(tolerates_errors=True)
+    reader = reader_with(server, table, context, **settings)
+    assert [int(row["id"]) for row in read(reader)[0]] == [1, (1 << 63) - 1]
+    assert read(reader) == ([], [])
+    assert len(context.reported) == 1

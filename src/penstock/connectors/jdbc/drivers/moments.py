@@ -38,6 +38,19 @@ def moment(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
+def digits(ns: int, count: int = 6) -> str:
+    """A moment in nanoseconds since 1970 in SQL's form, with at most `count` digits of a second;
+    the others are cut off.
+
+    >>> digits(1_500_250_123, 9)
+    '1970-01-01 00:00:01.500250123'
+    """
+    us, rest = divmod(ns, 1000)
+    at = moment(us)
+    text = f"{at.year:04}-{at:%m-%d %H:%M:%S}.{at.microsecond:06}{rest:03}"
+    return text[: len(text) - 9 + count].rstrip(".")
+
+
 def instant_us(wall_us: int, zone: ZoneInfo) -> int:
     """The instant at which a wall clock in the zone shows `wall_us` microseconds since 1970. Like
     Java, it takes the later of two, and reads a skipped time as if it existed.

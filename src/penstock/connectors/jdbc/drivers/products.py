@@ -34,6 +34,30 @@ class Upsert(Enum):
     TWICE = "UPDATE, and INSERT of those that were not there"
 
 
+@dataclass(frozen=True, slots=True)
+class Coarse:
+    """A type of timestamps whose values are not those of a decimal fraction: only a literal of the
+    same type, of `digits`, equals them. At a multiple of `resolution_us` it holds that very
+    moment."""
+
+    literal: str
+    digits: int
+    resolution_us: int
+
+
+_SYBASE_TICKS: Final = {
+    # Ticks of 1/300 s, of which every third ends a hundredth.
+    "datetime": Coarse("CAST('{at}' AS datetime)", 3, 10_000),
+    "smalldatetime": Coarse("CAST('{at}' AS smalldatetime)", 0, 60_000_000),
+}
+_SQL_SERVER_TICKS: Final = {
+    # With the style, a text means the same in every language of the session.
+    "datetime": replace(_SYBASE_TICKS["datetime"], literal="CONVERT(datetime, '{at}', 121)"),
+    "smalldatetime": replace(
+        _SYBASE_TICKS["smalldatetime"], literal="CONVERT(smalldatetime, '{at}', 120)"
+    ),
+}
+
 Types = Mapping[Type | Logical, str]
 
 STANDARD: Final[Types] = {
@@ -64,9 +88,12 @@ class Product:
     limit: Limit = Limit.DRIVER
     upsert: Upsert = Upsert.TWICE
     now: str = "SELECT CURRENT_TIMESTAMP"  # in UTC, or with a zone
+    clock: str = ""  # the same as DEFAULT CURRENT_TIMESTAMP writes it, if that differs
     moment: str = "{{ts '{at}'}}"  # a timestamp literal; this is JDBC's own form
     zoned: str = "TIMESTAMP '{at}+00:00'"
-    exact: str = ""  # truncates a timestamp to the six digits that are compared
+    digits: int = 9  # of a second that a timestamp literal may have
+    coarse: Mapping[str, Coarse] = field(default_factory=dict)  # by names of types
+    exact: str = ""  # truncates a timestamp to the nine digits that are compared
     bytes: str = "X'{hex}'"
     literals: bool = True  # accepts DATE '…', TIME '…', TIMESTAMP '…' as defaults
     null: str = " NULL"  # after a nullable column
@@ -94,7 +121,6 @@ _H2: Final = replace(
     upsert=Upsert.H2,
     moment="TIMESTAMP '{at}'",
     zoned="TIMESTAMP WITH TIME ZONE '{at}+00:00'",
-    exact="CAST({name} AS TIMESTAMP(6))",
     create="CREATE TABLE IF NOT EXISTS",
 )
 
@@ -132,9 +158,11 @@ _SQL_SERVER: Final = replace(
     limit=Limit.FETCH,
     upsert=Upsert.SELECT,
     now="SELECT SYSUTCDATETIME()",
-    moment="CAST('{at}' AS datetime2(6))",
-    zoned="CAST('{at} +00:00' AS datetimeoffset(6))",
-    exact="CAST({name} AS datetime2(6))",
+    clock="SELECT SYSDATETIME()",
+    moment="CAST('{at}' AS datetime2(7))",
+    zoned="CAST('{at} +00:00' AS datetimeoffset(7))",
+    digits=7,
+    coarse=_SQL_SERVER_TICKS,
     bytes="0x{hex}",
     literals=False,
     remainder="{number} % {parts}",
@@ -163,9 +191,9 @@ _ORACLE: Final = replace(
     limit=Limit.FETCH,
     upsert=Upsert.DUAL,
     now="SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) FROM DUAL",
+    clock="SELECT CURRENT_TIMESTAMP FROM DUAL",
     moment="TIMESTAMP '{at}'",
     zoned="TIMESTAMP '{at} +00:00'",
-    exact="CAST({name} AS TIMESTAMP(6))",
     bytes="HEXTORAW('{hex}')",
     add="ADD ({column})",
     one_row=" FROM DUAL",
@@ -186,8 +214,9 @@ _DB2: Final = replace(
     limit=Limit.FETCH,
     upsert=Upsert.VALUES,
     now="SELECT CURRENT TIMESTAMP - CURRENT TIMEZONE FROM SYSIBM.SYSDUMMY1",
+    clock="SELECT CURRENT TIMESTAMP FROM SYSIBM.SYSDUMMY1",
     moment="TIMESTAMP '{at}'",
-    exact="CAST({name} AS TIMESTAMP(6))",
+    exact="CAST({name} AS TIMESTAMP(9))",
     bytes="BLOB(X'{hex}')",
     null="",
     one_row=" FROM SYSIBM.SYSDUMMY1",
@@ -226,8 +255,9 @@ _HANA: Final = replace(
     quotes=('"', '"'),
     limit=Limit.LIMIT,
     now="SELECT CURRENT_UTCTIMESTAMP FROM DUMMY",
+    clock="SELECT CURRENT_TIMESTAMP FROM DUMMY",
     moment="TO_TIMESTAMP('{at}')",
-    exact="TO_TIMESTAMP(TO_VARCHAR({name}, 'YYYY-MM-DD HH24:MI:SS.FF6'))",
+    digits=7,
     literals=False,
     add="ADD ({column})",
     one_row=" FROM DUMMY",
@@ -249,8 +279,10 @@ _VERTICA: Final = replace(
     quotes=('"', '"'),
     limit=Limit.LIMIT,
     now="SELECT CURRENT_TIMESTAMP AT TIME ZONE 'UTC'",
+    clock="SELECT LOCALTIMESTAMP",
     moment="TIMESTAMP '{at}'",
     zoned="TIMESTAMPTZ '{at}+00'",
+    digits=6,
     null="",
     create="CREATE TABLE IF NOT EXISTS",
 )
@@ -276,7 +308,10 @@ _SYBASE: Final = replace(
     text_key="varchar(512)",
     quotes=('"', '"'),
     now="SELECT GETUTCDATE()",
+    clock="SELECT GETDATE()",
     moment="CAST('{at}' AS bigdatetime)",
+    digits=6,
+    coarse=_SYBASE_TICKS,
     bytes="0x{hex}",
     literals=False,
     remainder="{number} % {parts}",

@@ -10,6 +10,7 @@ Between a driver and the records, cells are Arrow arrays:
     STRING, BYTES                        string, binary      STRING, BYTES
     DATE, TIME                           date32, time64(us)  Date, Time
     TIMESTAMP                            timestamp(us)       Timestamp, or timestamp.granularity
+    TIMESTAMP of more than six digits    struct<us, ns>      the same; `ns` are beyond the `us`
 
 A timestamp without a zone is a wall clock time in `db.timezone`; one with a zone is in UTC here.
 """
@@ -42,6 +43,8 @@ class Sql(Enum):
     TIMESTAMP = "TIMESTAMP"
 
 
+NANOS: Final = pa.struct([("us", pa.timestamp("us")), ("ns", pa.int16())])
+
 ARROW: Final = {
     Sql.BOOLEAN: pa.bool_(),
     Sql.BIT: pa.int64(),
@@ -59,3 +62,8 @@ ARROW: Final = {
     Sql.TIME: pa.time64("us"),
     Sql.TIMESTAMP: pa.timestamp("us"),
 }
+
+
+def arrow_of(sql_type: Sql, digits: int = 0) -> pa.DataType:
+    """The Arrow type of a column's cells; `digits` are those of a second in a timestamp."""
+    return NANOS if sql_type is Sql.TIMESTAMP and digits > 6 else ARROW[sql_type]

@@ -19,7 +19,7 @@ from penstock.api import DataError
 from penstock.api import schema as s
 from penstock.api.schema import Schema, Type, Value
 from penstock.connectors.jdbc.drivers.moments import clock_shift, instant_us, moment
-from penstock.connectors.jdbc.drivers.types import ARROW, Sql
+from penstock.connectors.jdbc.drivers.types import NANOS, Sql, arrow_of
 
 NUMBERS: Final = frozenset(
     {Sql.TINYINT, Sql.SMALLINT, Sql.INTEGER, Sql.BIGINT, Sql.NUMERIC, Sql.DECIMAL}
@@ -46,6 +46,7 @@ class SqlColumn:
     auto_increment: bool = False  # the database assigns increasing numbers
     sql: str = "%"
     resolution_us: int = 1  # of a timestamp
+    digits: int = 6  # of a second that a timestamp may have
     zero_dates: str = ""  # MySQL: what '0000-00-00' is read as; empty: it cannot be read
     guessed: bool = False  # its type is not declared: a column of a query, in SQLite
     widens: bool = False  # may hold larger values than its type, as SQLite's INTEGER may
@@ -281,14 +282,12 @@ def _times(column: SqlColumn, zone: ZoneInfo) -> Cells:
 
 
 def _timestamps(column: SqlColumn, mapping: Mapping) -> Cells:
-    def instants(cells: pa.Array) -> list[int | None]:
-        times: list[int | None] = objects(cells.cast(pa.int64()))
-        if column.zoned or mapping.zone.key in _UTC:
-            return times
-        return [None if us is None else instant_us(us, mapping.zone) for us in times]
+    is_instant = column.zoned or mapping.zone.key in _UTC
 
     def moments(cells: pa.Array) -> list[Value]:
-        if cells.null_count or not (column.zoned or mapping.zone.key in _UTC):
+        if cells.type == NANOS:
+            cells = cells.flatten()[0]
+        if cells.null_count or not is_instant:
             return one_by_one(cells)
         us = cells.cast(pa.int64()).to_numpy()
         return [_EPOCH + since for since in (us - us % 1000).astype("timedelta64[us]").tolist()]
@@ -296,30 +295,43 @@ def _timestamps(column: SqlColumn, mapping: Mapping) -> Cells:
     value_of = _timestamp_value(mapping)
 
     def one_by_one(cells: pa.Array) -> list[Value]:
-        return [None if us is None else value_of(us) for us in instants(cells)]
+        rests: Sequence[Any] = ()
+        if cells.type == NANOS:
+            cells, nanos = cells.flatten()  # with the nulls of the whole
+            rests = nanos.to_pylist()
+        times: list[int | None] = objects(cells.cast(pa.int64()))
+        if not is_instant:
+            times = [None if us is None else instant_us(us, mapping.zone) for us in times]
+        if rests:
+            return [
+                None if us is None else value_of(us * 1000 + ns)
+                for us, ns in zip(times, rests, strict=True)
+            ]
+        return [None if us is None else value_of(us * 1000) for us in times]
 
     return moments if mapping.granularity == "connect_logical" else one_by_one
 
 
 def _timestamp_value(mapping: Mapping) -> Callable[[int], Value]:
+    """Converts nanoseconds since the epoch."""
     match mapping.granularity:
         case "micros_long":
-            return lambda us: us
+            return lambda ns: ns // 1000
         case "micros_string":
-            return str
+            return lambda ns: str(ns // 1000)
         case "micros_iso_datetime_string":
-            return lambda us: _iso(us, mapping.zone, f"{us % 1_000_000:06}")
+            return lambda ns: _iso(ns, mapping.zone, f"{ns % 1_000_000_000 // 1000:06}")
         case "nanos_long":
-            return lambda us: us * 1000
+            return lambda ns: ns
         case "nanos_string":
-            return lambda us: str(us * 1000)
+            return str
         case "nanos_iso_datetime_string":
-            return lambda us: _iso(us, mapping.zone, f"{us % 1_000_000:06}000")
-    return lambda us: _EPOCH + timedelta(milliseconds=us // 1000)
+            return lambda ns: _iso(ns, mapping.zone, f"{ns % 1_000_000_000:09}")
+    return lambda ns: _EPOCH + timedelta(milliseconds=ns // 1_000_000)
 
 
-def _iso(us: int, zone: ZoneInfo, fraction: str) -> str:
-    at = moment(us - us % 1_000_000).astimezone(zone)
+def _iso(ns: int, zone: ZoneInfo, fraction: str) -> str:
+    at = moment(ns // 1_000_000_000 * 1_000_000).astimezone(zone)
     return f"{at.strftime(_ISO)}.{fraction}"
 
 
@@ -332,7 +344,7 @@ INT64: Final = range(-(1 << 63), 1 << 63)
 def from_texts(column: SqlColumn, cells: pa.Array, refused: Refused) -> pa.Array:
     """Converts cells in a database's text form to Arrow's type of the column. A cell that cannot
     be converted is null, and its row is in `refused`."""
-    arrow_type = ARROW[column.sql_type]
+    arrow_type = arrow_of(column.sql_type, column.digits)
     if cells.type == arrow_type:
         return cells
     try:

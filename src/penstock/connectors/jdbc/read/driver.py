@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from penstock.connectors.jdbc.drivers.connection import Connection, Row
-from penstock.connectors.jdbc.drivers.jvm.cells import TYPES, ZONED
+from penstock.connectors.jdbc.drivers.jvm.cells import TYPES, ZONED, digits_of
 from penstock.connectors.jdbc.drivers.jvm.connection import BASE_TABLE, DriverConnection, metadata
-from penstock.connectors.jdbc.drivers.moments import moment, wall_us
+from penstock.connectors.jdbc.drivers.moments import digits, moment, wall_us
 from penstock.connectors.jdbc.drivers.products import product_of
 from penstock.connectors.jdbc.drivers.types import Sql
-from penstock.connectors.jdbc.read.columns import SqlColumn
+from penstock.connectors.jdbc.read.columns import CellRefused, Refused, SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
 
-_DIGITS: Final = 6  # of a second that are compared
+_DIGITS: Final = 6  # of a second that are always compared
+_MOST_DIGITS: Final = 9  # that an offset has
 _EPOCH: Final = moment(0)
 _US: Final = timedelta(microseconds=1)
 _ORACLE_UNLIMITED: Final = -127  # the scale of a NUMBER declared without one
@@ -60,6 +62,7 @@ class DriverReading(Reading):
         return ".".join(self.name(part) for part in parts if part)
 
     def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
+        coarse = self._product.coarse
         columns: list[SqlColumn] = []
         unsupported: list[str] = []
         sql = f"SELECT * FROM {source} WHERE 1 = 0"
@@ -70,12 +73,22 @@ class DriverReading(Reading):
                 if code not in TYPES:
                     unsupported.append(f"column '{name}' is of type {type_name}")
                     continue
-                columns.append(_column(about, at, name, type_name, code))
+                column = _column(about, at, name, type_name, code)
+                if type_name.lower() in coarse and column.sql_type is Sql.TIMESTAMP:
+                    resolution_us = coarse[type_name.lower()].resolution_us
+                    column = replace(column, resolution_us=resolution_us)
+                columns.append(column)
         return columns, unsupported
 
     def now_us(self) -> int:
-        ((now,),) = self.connection.rows(self._product.now)
-        return int((now.replace(tzinfo=UTC) - _EPOCH) // _US)
+        now, _ = self.connection.moment(self._product.now)
+        return _micros(now)
+
+    def clock_us(self, column: SqlColumn, zone: ZoneInfo) -> int:
+        if column.zoned:
+            return self.now_us()
+        now, has_zone = self.connection.moment(self._product.clock or self._product.now)
+        return wall_us(_micros(now), zone) if has_zone else _micros(now)
 
     def sample(self, sql: str, columns: Sequence[SqlColumn], rows: int) -> Iterator[pa.RecordBatch]:
         return self._blocks(sql, columns, rows)
@@ -94,17 +107,23 @@ class DriverReading(Reading):
     def _blocks(
         self, sql: str, columns: Sequence[SqlColumn], most: int
     ) -> Iterator[pa.RecordBatch]:
-        for cells in self.connection.blocks(sql, most):
-            yield block(columns, cells)
+        for cells, failed in self.connection.blocks(sql, most):
+            refused: Refused = {}
+            for at, row, value, why in failed:
+                refused.setdefault(row, CellRefused.of(columns[at], value, why))
+            yield block(columns, cells, refused)
 
-    def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
+    def literal(self, at_ns: int, column: SqlColumn) -> str:
+        coarse = self._product.coarse.get(column.type_name.lower())
+        if coarse is not None:
+            return coarse.literal.format(at=digits(at_ns, coarse.digits))
         literal = self._product.zoned if column.zoned else self._product.moment
-        at = moment(at_us if column.zoned else wall_us(at_us, zone))
-        return literal.format(at=f"{at:%Y-%m-%d %H:%M:%S.%f}")
+        count = min(self._product.digits, max(_DIGITS, column.digits))
+        return literal.format(at=digits(at_ns, count))
 
     def comparable(self, column: SqlColumn) -> str:
         name = self.name(column.name)
-        if self._product.exact and column.scale > _DIGITS and not column.zoned:
+        if self._product.exact and column.scale > _MOST_DIGITS and not column.zoned:
             return self._product.exact.format(name=name)
         return name
 
@@ -115,9 +134,10 @@ class DriverReading(Reading):
 def _column(about: Any, at: int, name: str, type_name: str, code: int) -> SqlColumn:
     sql_type, _ = TYPES[code]
     precision, scale = int(about.getPrecision(at)), int(about.getScale(at))
-    resolution_us = 1
+    resolution_us, second_digits = 1, _DIGITS
     if sql_type is Sql.TIMESTAMP:
-        resolution_us = 10 ** (_DIGITS - min(_DIGITS, max(0, scale)))
+        second_digits = digits_of(about, at)
+        resolution_us = 10 ** (_DIGITS - min(_DIGITS, second_digits))
     elif sql_type not in _LIMITED or scale == _ORACLE_UNLIMITED or type_name == "DECFLOAT":
         precision = scale = 0
     return SqlColumn(
@@ -131,7 +151,12 @@ def _column(about: Any, at: int, name: str, type_name: str, code: int) -> SqlCol
         zoned=code in ZONED,
         auto_increment=bool(about.isAutoIncrement(at)),
         resolution_us=resolution_us,
+        digits=second_digits,
     )
+
+
+def _micros(at: datetime) -> int:
+    return (at.replace(tzinfo=UTC) - _EPOCH) // _US
 
 
 def _strings(texts: Sequence[str]) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS
-from penstock.connectors.jdbc.drivers.types import Sql
+from penstock.connectors.jdbc.drivers.moments import digits, moment
+from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
@@ -54,6 +57,11 @@ _NOT_NULL: Final = 1
 _UNSIGNED: Final = 32
 _AUTO_INCREMENT: Final = 512
 
+_MICROS: Final = "CAST(UNIX_TIMESTAMP(%) * 1000000 AS SIGNED)"
+_US: Final = timedelta(microseconds=1)
+_SET_BACK_S: Final = 4 * 3600
+"""More than a zone's clocks are set back at a time."""
+
 _KINDS: Final = {"TABLE": "BASE TABLE", "VIEW": "VIEW", "SYSTEM TABLE": "SYSTEM VIEW"}
 
 
@@ -61,10 +69,6 @@ class MysqlReading(Reading):
     """Tables of MySQL or MariaDB."""
 
     quotes = ("`", "`")
-
-    def prepare(self) -> None:
-        # Makes columns of type TIMESTAMP instants in UTC, regardless of the server's zone.
-        self.connection.execute("SET SESSION time_zone = '+00:00'")
 
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
@@ -94,10 +98,37 @@ class MysqlReading(Reading):
         return columns, unsupported
 
     def now_us(self) -> int:
-        ((now,),) = self.connection.rows(
-            "SELECT CAST(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) * 1000000 AS SIGNED)"
-        )
+        ((now,),) = self.connection.rows(f"SELECT {_MICROS.replace('%', 'CURRENT_TIMESTAMP(6)')}")
         return int(now)
+
+    def clock_us(self, column: SqlColumn, zone: ZoneInfo) -> int:
+        if column.zoned:
+            return self.now_us()
+        # In the zone of the session, like the moments that DEFAULT CURRENT_TIMESTAMP writes.
+        ((now,),) = self.connection.rows("SELECT CAST(CURRENT_TIMESTAMP(6) AS CHAR)")
+        return (datetime.fromisoformat(now).replace(tzinfo=UTC) - moment(0)) // _US
+
+    def literal(self, at_ns: int, column: SqlColumn) -> str:
+        if not column.zoned:
+            return super().literal(at_ns, column)
+        seconds, rest = divmod(max(0, at_ns), 1_000_000_000)
+        return f"{seconds}.{rest // 1000:06}"
+
+    def compared(self, sql: str, column: SqlColumn) -> str:
+        # The session's zone stays that of the server, so that expressions in views and queries
+        # have the values that other clients see. In most zones, an hour of each year is there
+        # twice: only as a number is a TIMESTAMP unambiguous.
+        return f"UNIX_TIMESTAMP({sql})" if column.zoned else sql
+
+    def near(self, sql: str, at_ns: int, column: SqlColumn, *, later: bool) -> str:
+        if not column.zoned:
+            return ""
+        # Where clocks were set back shortly after or before that moment, this is earlier or later.
+        seconds = max(0, at_ns) // 1_000_000_000 + (not later)
+        other = max(0, seconds + (_SET_BACK_S if later else -_SET_BACK_S))
+        choice, sign, operator = ("LEAST", "-", ">=") if later else ("GREATEST", "+", "<=")
+        shifted = f"FROM_UNIXTIME({other}) {sign} INTERVAL {abs(other - seconds)} SECOND"
+        return f"{sql} {operator} CAST({choice}(FROM_UNIXTIME({seconds}), {shifted}) AS DATETIME)"
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
         return f"({key} DIV {keys}) % {parts}"
@@ -167,6 +198,7 @@ def _column(field: Any, options: Mapping[str, str | int | bool]) -> SqlColumn:
         auto_increment=bool(field.flags & _AUTO_INCREMENT),
         resolution_us=10 ** (6 - digits),
         zero_dates=str(options["zero_dates"]),
+        sql=_MICROS if code == _TIMESTAMP else "%",
     )
 
 
@@ -185,6 +217,11 @@ def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
         return pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.binary())
     if column.type_name == "year" and column.sql_type is Sql.DATE:
         return pa.array([None if v is None else f"{int(v):04}-01-01" for v in values], pa.string())
+    if column.sql == _MICROS:
+        texts = pa.array(values, pa.string())
+        if "0" not in values:
+            return texts.cast(pa.int64()).cast(ARROW[Sql.TIMESTAMP])
+        return pa.array([v and _from_micros(int(v)) for v in values], pa.string())
     if column.sql_type is Sql.TIME:
         return pa.array([None if v is None else _padded(v) for v in values], pa.string())
     if (
@@ -194,6 +231,11 @@ def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
             [None if v is None else v == "-1" or not v.startswith(("0", "-")) for v in values]
         )
     return pa.array(values, pa.string())
+
+
+def _from_micros(us: int) -> str:
+    """A TIMESTAMP as a text: 0 is that of no date, which the type can hold."""
+    return digits(us * 1000) if us else "0000-00-00 00:00:00"
 
 
 def _padded(text: str) -> str:

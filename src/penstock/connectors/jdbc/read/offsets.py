@@ -31,24 +31,24 @@ TO: Final = "penstock.to"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The incrementing column of the last row read, and its timestamp in microseconds since the
+    """The incrementing column of the last row read, and its timestamp in nanoseconds since the
     epoch; None where the mode has none or no row was read yet."""
 
     incrementing: int | None = None
-    timestamp_us: int | None = None
+    timestamp_ns: int | None = None
 
     def stored(self) -> dict[str, Primitive]:
         """The source offset of the position.
 
-        >>> Position(7, 1_500_250).stored()
-        {'incrementing': 7, 'timestamp': 1500, 'timestamp_nanos': 500250000}
+        >>> Position(7, 1_500_250_001).stored()
+        {'incrementing': 7, 'timestamp': 1500, 'timestamp_nanos': 500250001}
         """
         offset: dict[str, Primitive] = {}
         if self.incrementing is not None:
             offset[INCREMENTING] = self.incrementing
-        if self.timestamp_us is not None:
-            offset[TIMESTAMP] = self.timestamp_us // 1000
-            offset[NANOS] = self.timestamp_us % 1_000_000 * 1000
+        if self.timestamp_ns is not None:
+            offset[TIMESTAMP] = self.timestamp_ns // 1_000_000
+            offset[NANOS] = self.timestamp_ns % 1_000_000_000
         return offset
 
 
@@ -66,10 +66,10 @@ def position(offset: Mapping[str, Primitive] | None) -> Position:
                 f"The value for the '{NANOS}' key in the offset should be from 0 to 999999999, "
                 f"not {nanos}"
             )
-        at_us: int | None = at_ms // 1000 * 1_000_000 + nanos // 1000
+        at_ns: int | None = at_ms // 1000 * 1_000_000_000 + nanos
     else:
-        at_us = None if at_ms is None else at_ms * 1000
-    return Position(_whole(offset, INCREMENTING), at_us)
+        at_ns = None if at_ms is None else at_ms * 1_000_000
+    return Position(_whole(offset, INCREMENTING), at_ns)
 
 
 def polled(offset: Mapping[str, Primitive] | None) -> int | None:

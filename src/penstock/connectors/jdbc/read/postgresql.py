@@ -6,12 +6,11 @@ import io
 from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from penstock.api import DataError
-from penstock.connectors.jdbc.drivers.moments import moment, wall_us
+from penstock.connectors.jdbc.drivers.moments import digits
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
@@ -62,10 +61,11 @@ class PostgresqlReading(Reading):
     """Tables of PostgreSQL."""
 
     def prepare(self) -> None:
-        self.connection.execute(
-            "SELECT set_config('timezone', 'UTC', false), set_config('datestyle', 'ISO', false), "
-            "set_config('bytea_output', 'hex', false), set_config('extra_float_digits', '1', false)"
-        )
+        settings = {"datestyle": "ISO", "bytea_output": "hex", "extra_float_digits": "1"}
+        if "timezone" not in str(self.connection.url.options.get("options", "")).lower():
+            settings["timezone"] = "UTC"  # pgjdbc sets that of the JVM
+        calls = (f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+        self.connection.execute(f"SELECT {', '.join(calls)}")
 
     def tables(
         self, types: Collection[str], schema: str | None, catalog: str | None
@@ -153,10 +153,10 @@ class PostgresqlReading(Reading):
         )
         return int(now)
 
-    def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
+    def literal(self, at_ns: int, column: SqlColumn) -> str:
         if column.zoned:
-            return f"TIMESTAMPTZ '{moment(at_us):%Y-%m-%d %H:%M:%S.%f}+00'"
-        return f"TIMESTAMP '{moment(wall_us(at_us, zone)):%Y-%m-%d %H:%M:%S.%f}'"
+            return f"TIMESTAMPTZ '{digits(at_ns)}+00'"
+        return f"TIMESTAMP '{digits(at_ns)}'"
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
         return f"MOD(DIV({key}, {keys}), {parts})"

@@ -44,7 +44,7 @@ from penstock.connectors.jdbc.read.offsets import Position, TableId
 from penstock.connectors.jdbc.read.pool import ReadingPool
 from penstock.connectors.jdbc.read.ranges import Range, too_wide
 from penstock.connectors.jdbc.read.reached import reached
-from penstock.connectors.jdbc.read.reading import Order, Reading, where
+from penstock.connectors.jdbc.read.reading import LARGEST, Order, Reading, where
 from penstock.connectors.jdbc.read.shapes import Shape, Shapes, Unit, units_of
 from penstock.connectors.jdbc.read.structs import Structs
 from penstock.connectors.jdbc.settings import connection as keys
@@ -116,6 +116,7 @@ class JdbcReader(SourceReader):
         self._range: Range | None = None
         self._end: Mapping[str, Primitive] = {}  # of the range
         self._offset_is_due = False  # records of the range were returned, and no offset since
+        self._beyond: set[Unit] = set()  # reported to have rows that no offset can hold
         self._quiet: dict[Unit, float] = {}  # when a unit had no further rows to plan
         self._known_shapes: dict[Unit, tuple[float, Shape]] = {}  # for planning, with their time
         self._structs: dict[
@@ -297,6 +298,8 @@ class JdbcReader(SourceReader):
         for batch in reading.sample(sample, shape.columns, _SAMPLE_ROWS):
             size, rows = size + batch.nbytes, rows + batch.num_rows
         if not rows:
+            if order.unlimited and unit not in self._beyond:
+                self._refuse_beyond(unit, order, shape)
             return None, 0, False
         most_rows = max(1, min(_MOST_ROWS, max_bytes * rows // max(size, 1)))
         keys = f"SELECT {order.keys}{from_where}"
@@ -309,6 +312,25 @@ class JdbcReader(SourceReader):
         if not last:
             return None, 0, False  # the rows were deleted meanwhile
         return order.position(last[0]), most_rows * size // rows, full
+
+    def _refuse_beyond(self, unit: Unit, order: Order, shape: Shape) -> None:
+        """Reports the first row whose number no offset can hold: neither it nor those after it can
+        be read."""
+        number = order.incrementing
+        beyond = where(f"{number} > {LARGEST}")
+        for (found,) in order.reading.first(
+            f"SELECT {number} AS penstock_id FROM {shape.source}{beyond} ORDER BY {number}"
+        ):
+            self._beyond.add(unit)
+            topic = self._structs_of(unit.table, shape.columns, frozenset()).topic
+            self._context.report(
+                Records.of(topic, [{number: str(found)}]),
+                DataError(
+                    f"{unit.called}: Column {number} contains {found}, which is larger than an "
+                    "offset can be (INT64). Read this table in another mode, or by a 'query' "
+                    "without such rows."
+                ),
+            )
 
     def _look_with_suffix(
         self, order: Order, keys: str, most_rows: int, row_bytes: int
@@ -324,7 +346,7 @@ class JdbcReader(SourceReader):
         """Rows from this time on wait, because transactions may still add some. In a column of
         whole seconds, a second is complete only when it is over."""
         assert order.column is not None
-        bound = reading.now_us() - self._config[k.TIMESTAMP_DELAY] * 1000
+        bound = reading.clock_us(order.column, order.zone) - self._config[k.TIMESTAMP_DELAY] * 1000
         return bound - bound % order.column.resolution_us
 
     def _begin(self, start: Position) -> Position:
@@ -332,12 +354,12 @@ class JdbcReader(SourceReader):
         begin = start
         if self._mode in (k.INCREMENTING, k.BOTH) and begin.incrementing is None:
             begin = replace(begin, incrementing=-1)
-        if self._mode in (k.TIMESTAMP, k.BOTH) and begin.timestamp_us is None:
+        if self._mode in (k.TIMESTAMP, k.BOTH) and begin.timestamp_ns is None:
             initial = self._config[k.TIMESTAMP_INITIAL]
             if initial is None:
                 initial = self._config[k.TIMESTAMP_INITIAL_MS]
             at_us = self._began_us if initial == -1 else (initial or 0) * 1000
-            begin = replace(begin, timestamp_us=at_us)
+            begin = replace(begin, timestamp_ns=at_us * 1000)
         return begin
 
     def _split(

@@ -11,15 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from decimal import Decimal
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from penstock.api import DataError
 from penstock.connectors.jdbc.drivers.connection import Connection, Row, in_quotes
-from penstock.connectors.jdbc.drivers.moments import instant_us, moment, wall_us
-from penstock.connectors.jdbc.drivers.types import ARROW
+from penstock.connectors.jdbc.drivers.moments import digits, instant_us, moment, wall_us
+from penstock.connectors.jdbc.drivers.types import arrow_of
 from penstock.connectors.jdbc.read.columns import CellRefused, Refused, SqlColumn, from_texts
 from penstock.connectors.jdbc.read.offsets import Position, TableId
 
@@ -78,14 +79,28 @@ class Reading(ABC):
         list."""
         return self.connection.rows(f"{sql} LIMIT 1 OFFSET {skipped}")
 
-    def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
-        """A moment as a literal to compare with the column."""
-        at = moment(at_us if column.zoned else wall_us(at_us, zone))
-        return f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S.%f}'"
+    def clock_us(self, column: SqlColumn, zone: ZoneInfo) -> int:
+        """The database's clock as it would be written to the column: in microseconds since the
+        epoch, or since 1970 on a wall clock. `zone` is that of columns without one."""
+        now = self.now_us()
+        return now if column.zoned else wall_us(now, zone)
+
+    def literal(self, at_ns: int, column: SqlColumn) -> str:
+        """A moment of the column as a literal to compare with it."""
+        return f"TIMESTAMP '{digits(at_ns)}'"
 
     def comparable(self, column: SqlColumn) -> str:
-        """The column as an expression to compare with `literal`s."""
+        """The column as an expression to sort by, and to compare with `literal`s."""
         return self.name(column.name)
+
+    def compared(self, sql: str, column: SqlColumn) -> str:
+        """The expression to compare with `literal`s, if it is another one than is sorted by."""
+        return sql
+
+    def near(self, sql: str, at_ns: int, column: SqlColumn, *, later: bool) -> str:
+        """A condition that rows from a moment of the column on meet, or (not `later`) those up to
+        it: others may meet it, too. For an index that `compared` cannot use."""
+        return ""
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
         """The expression for the part a row belongs to, if parts take turns every `keys` keys."""
@@ -100,9 +115,9 @@ class Reading(ABC):
         return ".".join(self.name(part) for part in (table.schema, table.name) if part)
 
     def selected(self, column: SqlColumn) -> str:
-        """The expression that selects the column, under its name."""
-        name = self.name(column.name)
-        return name if column.sql == "%" else f"{column.sql.replace('%', name)} AS {name}"
+        """The expression that selects the column. It has no name, which would hide the column from
+        ORDER BY, and so an index."""
+        return column.sql.replace("%", self.name(column.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +130,7 @@ class Order:
     timestamp: str = ""
     column: SqlColumn | None = None  # of the timestamp
     incrementing: str = ""
+    unlimited: bool = False  # numbers may be larger than an offset can be
 
     @property
     def by(self) -> str:
@@ -123,55 +139,80 @@ class Order:
 
     @property
     def backwards(self) -> str:
-        """The terms for the reverse order, by the columns that `keys` selects."""
-        keys = [("penstock_at", self.timestamp), ("penstock_id", self.incrementing)]
-        return ", ".join(f"{name} DESC" for name, sql in keys if sql)
+        """The terms for the reverse order."""
+        return ", ".join(f"{sql} DESC" for sql in (self.timestamp, self.incrementing) if sql)
 
     @property
     def keys(self) -> str:
         """The columns to select for the position of a row."""
-        keys = [("penstock_at", self.timestamp), ("penstock_id", self.incrementing)]
+        keys = [("penstock_at", self._compared), ("penstock_id", self.incrementing)]
         return ", ".join(f"{sql} AS {name}" for name, sql in keys if sql)
 
-    def moment(self, at_us: int) -> str:
-        assert self.column is not None
-        return self.reading.literal(at_us, self.column, self.zone)
+    @property
+    def _compared(self) -> str:
+        if self.column is None:
+            return ""
+        return self.reading.compared(self.timestamp, self.column)
 
     def after(self, start: Position) -> str:
         """The condition for rows after a position."""
         number = f"{self.incrementing} > {start.incrementing}"
+        if self.unlimited:
+            number += f" AND {self.incrementing} <= {LARGEST}"
         if not self.timestamp:
             return number
-        at = self.moment(start.timestamp_us or 0)
-        if not self.incrementing:
-            return f"{self.timestamp} > {at}"
-        return f"{self.timestamp} >= {at} AND ({self.timestamp} > {at} OR {number})"
+        at_ns, at = self._moment(start.timestamp_ns or 0)
+        newer = f"{self._compared} > {at}"
+        if self.incrementing:
+            newer = f"{self._compared} >= {at} AND ({newer} OR {number})"
+        return self._near(at_ns, newer, later=True)
 
     def up_to(self, end: Position) -> str:
         """The condition for rows up to and including a position."""
         number = f"{self.incrementing} <= {end.incrementing}"
         if not self.timestamp:
             return number
-        at = self.moment(end.timestamp_us or 0)
-        if not self.incrementing:
-            return f"{self.timestamp} <= {at}"
-        return f"{self.timestamp} <= {at} AND ({self.timestamp} < {at} OR {number})"
+        at_ns, at = self._moment(end.timestamp_ns or 0)
+        older = f"{self._compared} <= {at}"
+        if self.incrementing:
+            older = f"{older} AND ({self._compared} < {at} OR {number})"
+        return self._near(at_ns, older, later=False)
 
-    def before(self, bound_us: int) -> str:
-        """The condition for rows older than `bound_us`."""
-        return f"{self.timestamp} < {self.moment(bound_us)}"
+    def before(self, clock_us: int) -> str:
+        """The condition for rows older than a time on the clock of the database."""
+        assert self.column is not None
+        at_ns = clock_us * 1000
+        older = f"{self._compared} < {self.reading.literal(at_ns, self.column)}"
+        return self._near(at_ns, older, later=False)
+
+    def _near(self, at_ns: int, condition: str, *, later: bool) -> str:
+        assert self.column is not None
+        near = self.reading.near(self.timestamp, at_ns, self.column, later=later)
+        return f"{near} AND {condition}" if near else condition
+
+    def _moment(self, at_ns: int) -> tuple[int, str]:
+        """A moment as the column holds it, and its literal."""
+        assert self.column is not None
+        if not self.column.zoned:
+            at_ns = wall_us(at_ns // 1000, self.zone) * 1000 + at_ns % 1000
+        return at_ns, self.reading.literal(at_ns, self.column)
 
     def position(self, row: Sequence[object]) -> Position:
         """The position of a row, given its timestamp and its number, if the order has them. Raises
         DataError if a cell is neither."""
         cells = list(row)
-        at_us = self._micros(cells.pop(0)) if self.timestamp else None
+        at_ns = self._nanos(cells.pop(0)) if self.timestamp else None
         number = whole(cells.pop(0), f"Column {self.incrementing}") if self.incrementing else None
-        return Position(number, at_us)
+        return Position(number, at_ns)
 
-    def _micros(self, value: object) -> int:
-        """A moment that a driver returned, in microseconds since the epoch."""
+    def _nanos(self, value: Any) -> int:
+        """A moment that a driver returned, in nanoseconds since the epoch."""
         assert self.column is not None
+        if isinstance(value, int | Decimal):  # seconds
+            return int(value * 1_000_000_000)
+        rest = 0
+        if isinstance(value, dict):  # see `drivers.types`
+            value, rest = value["us"], value["ns"]
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
         if isinstance(value, date) and not isinstance(value, datetime):
@@ -182,9 +223,14 @@ class Order:
                 "is not a timestamp."
             )
         wall = (value.replace(tzinfo=UTC) - moment(0)) // _US
-        if self.column.zoned:
-            return wall if value.tzinfo is None else (value - moment(0)) // _US
-        return instant_us(wall, self.zone)
+        if not self.column.zoned:
+            return instant_us(wall, self.zone) * 1000 + rest
+        at_us = wall if value.tzinfo is None else (value - moment(0)) // _US
+        return at_us * 1000 + rest
+
+
+LARGEST: Final = (1 << 63) - 1
+"""The largest number that an offset can hold."""
 
 
 def where(*conditions: str) -> str:
@@ -207,7 +253,7 @@ def block(
     arrays = [
         from_texts(column, texts, refused) for column, texts in zip(columns, cells, strict=True)
     ]
-    fields = [pa.field(column.name, ARROW[column.sql_type]) for column in columns]
+    fields = [pa.field(column.name, arrow_of(column.sql_type, column.digits)) for column in columns]
     if refused:
         errors = map(refused.get, range(len(arrays[0])))
         arrays.append(pa.array([error and error.words for error in errors], _WORDS))

@@ -25,6 +25,7 @@ from penstock.connectors.jdbc.settings import source as k
 log = logging.getLogger(__name__)
 
 _AT: Final = "penstock_at"
+_INT64_DIGITS: Final = 19
 
 
 class Unfit(PenstockError):
@@ -168,7 +169,7 @@ class Shapes:
                 )
             return column
 
-        number, moments = "", []
+        number, unlimited, moments = "", False, []
         if self._mode in (k.INCREMENTING, k.BOTH):
             setting = self._setting_of(k.INCREMENTING_COLUMN, k.INCREMENTING_MAPPING)
             name = (
@@ -183,7 +184,7 @@ class Shapes:
                     setting,
                 )
             self._refuse_nulls(unit, [column], setting)
-            number = reading.name(column.name)
+            number, unlimited = reading.name(column.name), _exceeds(column)
         if self._mode in (k.TIMESTAMP, k.BOTH):
             setting = self._setting_of(k.TIMESTAMP_COLUMNS, k.TIMESTAMP_MAPPING)
             names = self._config[k.TIMESTAMP_COLUMNS] or self._mapped(unit, k.TIMESTAMP_MAPPING, ())
@@ -200,9 +201,14 @@ class Shapes:
         timestamp = ", ".join(reading.comparable(column) for column in moments)
         if len(moments) > 1:
             timestamp = f"COALESCE({timestamp})"
-        resolution_us = max((column.resolution_us for column in moments), default=1)
-        first = replace(moments[0], resolution_us=resolution_us) if moments else None
-        return Order(reading, self._zone, timestamp, first, number)
+        first = None
+        if moments:
+            first = replace(
+                moments[0],
+                resolution_us=max(column.resolution_us for column in moments),
+                digits=max(column.digits for column in moments),
+            )
+        return Order(reading, self._zone, timestamp, first, number, unlimited)
 
     def _setting_of(self, named: Key[Any], mapped: Key[Any]) -> str:
         """The setting that names the columns: the mapping if it is set."""
@@ -246,6 +252,13 @@ class Shapes:
                 "Declare it NOT NULL, or set validate.non.null=false.",
                 setting,
             )
+
+
+def _exceeds(column: SqlColumn) -> bool:
+    """Whether a column of numbers may hold larger ones than INT64."""
+    if column.sql_type in (Sql.NUMERIC, Sql.DECIMAL):
+        return not 0 < column.precision < _INT64_DIGITS
+    return column.sql_type is Sql.BIGINT and not column.signed
 
 
 def _numbered(columns: Sequence[SqlColumn]) -> SqlColumn | None:

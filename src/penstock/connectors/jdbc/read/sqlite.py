@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.api import DataError
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS
-from penstock.connectors.jdbc.drivers.moments import moment, wall_us
+from penstock.connectors.jdbc.drivers.moments import digits
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 from penstock.connectors.jdbc.read.columns import (
     INT64,
@@ -118,8 +118,11 @@ class SqliteReading(Reading):
         ((now,),) = self.connection.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
         return (datetime.fromisoformat(now) - _EPOCH) // _US
 
-    def literal(self, at_us: int, column: SqlColumn, zone: ZoneInfo) -> str:
-        return f"'{moment(wall_us(at_us, zone)):%Y-%m-%d %H:%M:%S.%f}'"[:-4] + "'"
+    def clock_us(self, column: SqlColumn, zone: ZoneInfo) -> int:
+        return self.now_us()  # what DEFAULT CURRENT_TIMESTAMP writes, in UTC
+
+    def literal(self, at_ns: int, column: SqlColumn) -> str:
+        return f"'{digits(at_ns, 3)}'"
 
     def comparable(self, column: SqlColumn) -> str:
         name = self.name(column.name)

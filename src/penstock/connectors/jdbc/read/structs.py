@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.api import Records
 from penstock.api.schema import Schema, Value, structs_of
+from penstock.connectors.jdbc.drivers.types import NANOS
 from penstock.connectors.jdbc.read import columns as c
 from penstock.connectors.jdbc.read.columns import CellRefused, Refused, SqlColumn
 from penstock.connectors.jdbc.read.reading import refused_rows
@@ -85,5 +86,7 @@ def _text(cell: pa.Array) -> str | None:
     if pa.types.is_binary(cell.type):
         value = cell[0].as_py()
         return None if value is None else value.hex()
+    if cell.type == NANOS:
+        cell = cell.flatten()[0]
     text: str | None = cell.cast(pa.string())[0].as_py()
     return text

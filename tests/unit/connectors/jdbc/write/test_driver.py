@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from penstock.connectors.jdbc.drivers.moments import digits
 from penstock.connectors.jdbc.drivers.products import Product, product_of
 from penstock.connectors.jdbc.drivers.url import parse
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
@@ -139,7 +140,7 @@ def test_half_a_surrogate_pair_is_refused_and_costs_nothing_else() -> None:
     [
         ("jdbc:some:x", "{ts '2024-07-01 12:00:00.000000'}", "TIMESTAMP '"),
         ("jdbc:oracle:thin:@x", "TIMESTAMP '2024-07-01 12:00:00.000000'", " +00:00'"),
-        ("jdbc:sqlserver://x", "AS datetime2(6))", "AS datetimeoffset(6))"),
+        ("jdbc:sqlserver://x", "AS datetime2(7))", "AS datetimeoffset(7))"),
     ],
 )
 def test_moments_are_compared_in_the_words_of_the_database(
@@ -149,6 +150,16 @@ def test_moments_are_compared_in_the_words_of_the_database(
     at = "2024-07-01 12:00:00.000000"
     assert plain in product.moment.format(at=at)
     assert zoned in product.zoned.format(at=at)
+
+
+def test_a_type_in_ticks_is_compared_with_a_literal_of_its_own() -> None:
+    coarse = product_of(parse("jdbc:sqlserver://x")).coarse
+    at_ns = 1_500_003_000_000
+    literals = [each.literal.format(at=digits(at_ns, each.digits)) for each in coarse.values()]
+    assert literals == [
+        "CONVERT(datetime, '1970-01-01 00:25:00.003', 121)",
+        "CONVERT(smalldatetime, '1970-01-01 00:25:00', 120)",
+    ]
 
 
 def test_the_sink_uses_the_dialect_of_the_url(jar: Path) -> None:

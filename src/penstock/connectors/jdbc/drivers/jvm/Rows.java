@@ -11,7 +11,7 @@
 //     s  texts                                      M  timestamps, microseconds since 1970
 //     c  texts in CLOBs                             b  bytes
 //     x  texts in SQLXML                            B  bytes in BLOBs
-//     z  truth values, when written
+//     z  truth values, when written                 F  timestamps, and nanoseconds beyond those
 //
 // Java's zone has to be UTC: then a timestamp or a time equals its digits, and in a column with a
 // zone it is an instant.
@@ -34,7 +34,9 @@ import java.time.LocalDateTime;
 import java.time.LocalTime;
 import java.time.OffsetTime;
 import java.time.ZoneOffset;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 
 public final class Rows {
     private static final long DAY_US = 86400000000L;
@@ -53,6 +55,10 @@ public final class Rows {
         public final int[][] ends;
         public final byte[][] valid;
         public final int[] nulls;
+        public final short[][] rests;
+
+        /** The cells of these rows that the driver cannot convert: {column, row, value, why}. */
+        public final List failed = new ArrayList();
 
         private final ResultSet rows;
         private final char[] kinds;
@@ -70,6 +76,7 @@ public final class Rows {
             ends = new int[count][];
             valid = new byte[count][];
             nulls = new int[count];
+            rests = new short[count][];
             old = new boolean[count];
             for (int at = 0; at < count; at++) {
                 valid[at] = new byte[(most + 7) / 8];
@@ -80,6 +87,10 @@ public final class Rows {
                     case 'n': case 's': case 'c': case 'x': case 'b': case 'B':
                         ends[at] = new int[most + 1];
                         bytes[at] = new byte[1024];
+                        break;
+                    case 'F':
+                        rests[at] = new short[most];
+                        numbers[at] = new long[most];
                         break;
                     default:
                         numbers[at] = new long[most];
@@ -103,12 +114,13 @@ public final class Rows {
                 Arrays.fill(valid[at], (byte) 0);
                 nulls[at] = 0;
             }
+            failed.clear();
             int row = 0;
             long size = 0;
             while (row < most && size < mostBytes && rows.next()) {
                 for (int at = 0; at < kinds.length; at++) {
                     int before = ends[at] == null ? 0 : ends[at][row];
-                    boolean present = cell(at, row);
+                    boolean present = convertible(at, row);
                     if (present) {
                         valid[at][row >> 3] |= (byte) (1 << (row & 7));
                     } else {
@@ -124,6 +136,32 @@ public final class Rows {
                 row++;
             }
             return row;
+        }
+
+        /** Whether there is a value; also false if the driver cannot convert it. */
+        private boolean convertible(int at, int row) throws SQLException {
+            try {
+                return cell(at, row);
+            } catch (SQLException error) {
+                String state = error.getSQLState();
+                if (state == null || !state.startsWith("22")) { // a data exception
+                    throw error;
+                }
+                failed(at, row, error.getMessage());
+            } catch (ArithmeticException error) {
+                failed(at, row, "it is too far away");
+            }
+            return false;
+        }
+
+        private void failed(int at, int row, String why) {
+            String value = "?";
+            try {
+                value = rows.getString(at + 1);
+            } catch (SQLException unknown) {
+                value = "?";
+            }
+            failed.add(new String[] {String.valueOf(at), String.valueOf(row), value, why});
         }
 
         private boolean cell(int at, int row) throws SQLException {
@@ -169,7 +207,12 @@ public final class Rows {
                         long seconds = moment.getTime() < GREGORIAN_MS
                             ? oldSeconds(place, moment)
                             : Math.floorDiv(moment.getTime(), 1000L);
-                        numbers[at][row] = seconds * 1000000L + moment.getNanos() / 1000;
+                        int nanos = moment.getNanos();
+                        numbers[at][row] =
+                            Math.addExact(Math.multiplyExact(seconds, 1000000L), nanos / 1000);
+                        if (rests[at] != null) {
+                            rests[at][row] = (short) (nanos % 1000);
+                        }
                     }
                     return moment != null;
             }

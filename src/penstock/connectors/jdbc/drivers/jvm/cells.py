@@ -15,7 +15,7 @@ from penstock.connectors.jdbc.drivers.connection import Connection, Row
 from penstock.connectors.jdbc.drivers.errors import RowRefused
 from penstock.connectors.jdbc.drivers.jvm.machine import closing, compiled_class, jvm
 from penstock.connectors.jdbc.drivers.moments import clock_shift
-from penstock.connectors.jdbc.drivers.types import ARROW, Sql
+from penstock.connectors.jdbc.drivers.types import ARROW, NANOS, Sql
 
 _BLOCK_BYTES: Final = 1 << 24
 
@@ -62,18 +62,31 @@ ZONED: Final = frozenset({2013, 2014, -101, -102, -155})
 _DEFAULT: Final = (Sql.STRING, "s")
 
 
+FailedCells = list[tuple[int, int, str, str]]
+"""Cells that a driver cannot convert: the column, the row, its value as a text, and why."""
+
+
 def kinds_of(result: Any) -> list[tuple[Sql, str]]:
     metadata = result.getMetaData()
-    return [
-        TYPES.get(int(metadata.getColumnType(at)), _DEFAULT)
-        for at in range(1, int(metadata.getColumnCount()) + 1)
-    ]
+    return [_kind(metadata, at) for at in range(1, int(metadata.getColumnCount()) + 1)]
+
+
+def digits_of(metadata: Any, at: int) -> int:
+    """How many digits of a second a timestamp column has, at most nine."""
+    return min(9, max(0, int(metadata.getScale(at))))
+
+
+def _kind(metadata: Any, at: int) -> tuple[Sql, str]:
+    sql_type, letter = TYPES.get(int(metadata.getColumnType(at)), _DEFAULT)
+    return sql_type, "F" if letter == "M" and digits_of(metadata, at) > 6 else letter
 
 
 def tuples(
     result: Any, kinds: Sequence[tuple[Sql, str]], size: int, skipped: int = 0
 ) -> Iterator[list[Row]]:
-    for block in blocks(result, kinds, size, skipped):
+    for block, failed in blocks(result, kinds, size, skipped):
+        for _, _, value, why in failed:
+            raise RowRefused(f"cannot read {value!r}: {why}")
         columns = [
             [None if text is None else Decimal(text) for text in cells.to_pylist()]
             if letter == "n"
@@ -85,12 +98,18 @@ def tuples(
 
 def blocks(
     result: Any, kinds: Sequence[tuple[Sql, str]], size: int, skipped: int = 0
-) -> Iterator[list[pa.Array]]:
+) -> Iterator[tuple[list[pa.Array], FailedCells]]:
+    """The rows of a result, by column, and those of their cells that are null because the driver
+    cannot convert them."""
     reader = compiled_class("Reader")(result, "".join(letter for _, letter in kinds), size)
     if not reader.skip(skipped):
         return
     while count := int(reader.fill(_BLOCK_BYTES)):
-        yield [_array(reader, at, count, *kind) for at, kind in enumerate(kinds)]
+        failed = [
+            (int(str(at)), int(str(row)), str(value), str(why))
+            for at, row, value, why in reader.failed
+        ]
+        yield [_array(reader, at, count, *kind) for at, kind in enumerate(kinds)], failed
 
 
 def _array(reader: Any, at: int, count: int, sql_type: Sql, letter: str) -> pa.Array:
@@ -111,7 +130,12 @@ def _array(reader: Any, at: int, count: int, sql_type: Sql, letter: str) -> pa.A
         return array
     if sql_type is Sql.DATE:
         array = array.cast(pa.int32())
-    return array.cast(arrow_type)
+    array = array.cast(arrow_type)
+    if letter != "F":
+        return array
+    rests = pa.array(np.array(reader.rests[at])[:count])
+    mask = array.is_null() if nulls else None
+    return pa.StructArray.from_arrays([array, rests], fields=list(NANOS), mask=mask)
 
 
 class Batch:

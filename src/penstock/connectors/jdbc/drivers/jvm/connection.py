@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -11,10 +12,18 @@ import pyarrow as pa
 from penstock.api import ConfigInvalid, PenstockError
 from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS, Connection, Parameters, Row
 from penstock.connectors.jdbc.drivers.errors import RowRefused
-from penstock.connectors.jdbc.drivers.jvm.cells import Batch, blocks, kinds_of, tuples
+from penstock.connectors.jdbc.drivers.jvm.cells import (
+    ZONED,
+    Batch,
+    FailedCells,
+    blocks,
+    kinds_of,
+    tuples,
+)
 from penstock.connectors.jdbc.drivers.jvm.errors import error_of
 from penstock.connectors.jdbc.drivers.jvm.jars import CLASS
 from penstock.connectors.jdbc.drivers.jvm.machine import closing, driver_of, jvm
+from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.drivers.url import Url
 
 _LOGIN_S: Final = 30
@@ -101,9 +110,9 @@ class DriverConnection(Connection):
         with self.errors(), self._result(sql, parameters) as result:
             yield from tuples(result, kinds_of(result), size)
 
-    def blocks(self, sql: str, most: int = 0) -> Iterator[list[pa.Array]]:
-        """The columns of a query, thousands of rows at a time; `most`: the maximum in all (0: no
-        limit)."""
+    def blocks(self, sql: str, most: int = 0) -> Iterator[tuple[list[pa.Array], FailedCells]]:
+        """The columns of a query, thousands of rows at a time, and the cells that the driver cannot
+        convert; `most`: the maximum of rows in all (0: no limit)."""
         size = min(most, BLOCK_ROWS) or BLOCK_ROWS
         with self.errors(), self._result(sql, (), most=most) as result:
             yield from blocks(result, kinds_of(result), size)
@@ -113,6 +122,15 @@ class DriverConnection(Connection):
         """The driver's `ResultSetMetaData` of a query; use it within `errors`."""
         with self._result(sql, ()) as result:
             yield result.getMetaData()
+
+    def moment(self, sql: str) -> tuple[datetime, bool]:
+        """The timestamp that a query selects, and whether it has a time zone; if so, it is in
+        UTC."""
+        with self.errors(), self._result(sql, ()) as result:
+            has_zone = int(result.getMetaData().getColumnType(1)) in ZONED
+            kinds = [(Sql.TIMESTAMP, "M")]
+            ((row,),) = [row for rows in tuples(result, kinds, 1) for row in rows]
+            return row, has_zone
 
     def many(self, sql: str, rows: Iterable[Parameters]) -> None:
         columns = [list(cells) for cells in zip(*rows, strict=True)]
