@@ -281,6 +281,31 @@ def test_a_query_is_read_by_timestamp_in_the_zone_of_the_setting(
         assert len(read(rest)[0]) == 300 - done
 
 
+def test_a_bulk_query_runs_as_it_is(server: H2Server, table: str) -> None:
+    run(
+        server,
+        f'CREATE TABLE "{table}" ("id" INT, "at" TIMESTAMP(9), "tags" INT ARRAY)',
+        f"INSERT INTO \"{table}\" VALUES (1, '2024-07-01 12:00:00', ARRAY[1]), (2, NULL, NULL)",
+    )
+    for query, wanted in (
+        (f'SELECT "id" FROM "{table}" ORDER BY 1 DESC -- all', [{"id": 2}, {"id": 1}]),
+        (
+            f'SELECT "tags", "at", "id" FROM "{table}" WHERE "id" = 1;',
+            [{"at": datetime(2024, 7, 1, 12, tzinfo=UTC), "id": 1}],
+        ),
+        ("CALL 1 + 1", [{"1 + 1": 2}]),
+    ):
+        given: dict[str, object] = {"mode": "bulk", "query": query, "poll__interval__ms": 9_999_999}
+        config = JDBC_SOURCE.parse(props(server, "", **given))
+        assert not [found for found in JdbcSource().validate_live(config) if found.error]
+        found = read(open_reader(server, "", **given))[0]
+        assert [dict(zip(wanted[0], row.values(), strict=True)) for row in found] == wanted
+    (schemas,) = read(
+        open_reader(server, "", mode="bulk", query="SHOW SCHEMAS", poll__interval__ms=9_999_999)
+    )[:1]
+    assert "PUBLIC" in [name for row in schemas for name in row.values()]
+
+
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("zoned", ["", " WITH TIME ZONE"])
 def test_nanoseconds_are_compared_stored_and_read(

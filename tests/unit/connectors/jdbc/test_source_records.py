@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
+import pytest
+
 from penstock.api import SourceOffset
+from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
+from penstock.connectors.jdbc.source import JdbcSource
 from penstock.data import schema as s
 
 from .shop import Shop, ids, notes, poll, read_all
@@ -109,3 +113,22 @@ def test_a_column_that_is_added_while_it_runs_is_in_the_next_rows(shop: Shop) ->
     shop("ALTER TABLE notes ADD COLUMN text TEXT; INSERT INTO notes (text) VALUES ('new')")
     rows, _ = read_all(reader)
     assert rows == [{"id": 2, "changed": None, "text": "new"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT id FROM notes ORDER BY id DESC -- all", [{"id": 2}, {"id": 1}]),
+        ("SELECT id FROM notes WHERE id > 1;", [{"id": 2}]),
+        ("VALUES (NULL), ('%')", [{"column1": None}, {"column1": "%"}]),
+        ("PRAGMA encoding", [{"encoding": "UTF-8"}]),
+        ("SELECT id FROM notes WHERE id > 2 -- none", []),
+    ],
+)
+def test_a_bulk_query_runs_as_it_is(shop: Shop, query: str, rows: list[object]) -> None:
+    notes(shop, [None, None])
+    props = shop.props(mode="bulk", query=query, poll__interval__ms=1000)
+    assert not [
+        found for found in JdbcSource().validate_live(JDBC_SOURCE.parse(props)) if found.error
+    ]
+    assert read_all(shop.open(props))[0] == rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -11,14 +11,14 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from penstock.connectors.jdbc.drivers.connection import Connection, Row
-from penstock.connectors.jdbc.drivers.jvm.cells import TYPES, ZONED, digits_of
+from penstock.connectors.jdbc.drivers.jvm.cells import TYPES, ZONED, FailedCells, digits_of
 from penstock.connectors.jdbc.drivers.jvm.connection import BASE_TABLE, DriverConnection, metadata
 from penstock.connectors.jdbc.drivers.moments import digits, moment, wall_us
 from penstock.connectors.jdbc.drivers.products import product_of
 from penstock.connectors.jdbc.drivers.types import Sql
 from penstock.connectors.jdbc.read.columns import CellRefused, Refused, SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
-from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.reading import Blocks, Columns, Reading, block
 
 _DIGITS: Final = 6  # of a second that are always compared
 _MOST_DIGITS: Final = 9  # that an offset has
@@ -61,24 +61,48 @@ class DriverReading(Reading):
         parts = (table.catalog if qualified else "", table.schema, table.name)
         return ".".join(self.name(part) for part in parts if part)
 
-    def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
-        coarse = self._product.coarse
-        columns: list[SqlColumn] = []
-        unsupported: list[str] = []
+    def columns(self, source: str, table: TableId | None) -> Columns:
         sql = f"SELECT * FROM {source} WHERE 1 = 0"
         with self.connection.errors(), self.connection.described(sql) as about:
-            for at in range(1, int(about.getColumnCount()) + 1):
-                name, type_name = str(about.getColumnLabel(at)), str(about.getColumnTypeName(at))
-                code = int(about.getColumnType(at))
-                if code not in TYPES:
-                    unsupported.append(f"column '{name}' is of type {type_name}")
-                    continue
-                column = _column(about, at, name, type_name, code)
-                if type_name.lower() in coarse and column.sql_type is Sql.TIMESTAMP:
-                    resolution_us = coarse[type_name.lower()].resolution_us
-                    column = replace(column, resolution_us=resolution_us)
-                columns.append(column)
+            places, unsupported = self._columns_of(about)
+        return list(places.values()), unsupported
+
+    def _columns_of(self, about: Any) -> tuple[dict[int, SqlColumn], list[str]]:
+        """The columns of a result by their places, and descriptions of the others."""
+        coarse = self._product.coarse
+        columns: dict[int, SqlColumn] = {}
+        unsupported: list[str] = []
+        for at in range(1, int(about.getColumnCount()) + 1):
+            name, type_name = str(about.getColumnLabel(at)), str(about.getColumnTypeName(at))
+            code = int(about.getColumnType(at))
+            if code not in TYPES:
+                unsupported.append(f"column '{name}' is of type {type_name}")
+                continue
+            column = _column(about, at, name, type_name, code)
+            if type_name.lower() in coarse and column.sql_type is Sql.TIMESTAMP:
+                resolution_us = coarse[type_name.lower()].resolution_us
+                column = replace(column, resolution_us=resolution_us)
+            columns[at - 1] = column
         return columns, unsupported
+
+    def described(self, statement: str) -> Columns | None:
+        with self.connection.errors(), self.connection.prepared(statement) as about:
+            if about is None:
+                return None
+            places, unsupported = self._columns_of(about)
+        return list(places.values()), unsupported
+
+    def _run(self, statement: str) -> Generator[Columns | pa.RecordBatch, None, None]:
+        with (
+            self.connection.transaction(writing=False),
+            self.connection.errors(),
+            self.connection.reading(statement) as (about, blocks),
+        ):
+            places, unsupported = self._columns_of(about)
+            yield list(places.values()), unsupported
+            for cells, failed in blocks:
+                found = [each for each in failed if each[0] in places]
+                yield _block(places, [cells[at] for at in places], found)
 
     def now_us(self) -> int:
         now, _ = self.connection.moment(self._product.now)
@@ -108,10 +132,7 @@ class DriverReading(Reading):
         self, sql: str, columns: Sequence[SqlColumn], most: int
     ) -> Iterator[pa.RecordBatch]:
         for cells, failed in self.connection.blocks(sql, most):
-            refused: Refused = {}
-            for at, row, value, why in failed:
-                refused.setdefault(row, CellRefused.of(columns[at], value, why))
-            yield block(columns, cells, refused)
+            yield _block(dict(enumerate(columns)), cells, failed)
 
     def literal(self, at_ns: int, column: SqlColumn) -> str:
         coarse = self._product.coarse.get(column.type_name.lower())
@@ -129,6 +150,15 @@ class DriverReading(Reading):
 
     def stripe(self, key: str, keys: int, parts: int) -> str:
         return self._product.remainder.format(number=f"FLOOR({key} / {keys})", parts=parts)
+
+
+def _block(
+    places: Mapping[int, SqlColumn], cells: Sequence[pa.Array], failed: FailedCells
+) -> pa.RecordBatch:
+    refused: Refused = {}
+    for at, row, value, why in failed:
+        refused.setdefault(row, CellRefused.of(places[at], value, why))
+    return block(list(places.values()), cells, refused)
 
 
 def _column(about: Any, at: int, name: str, type_name: str, code: int) -> SqlColumn:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS
+from penstock.connectors.jdbc.drivers.connection import BLOCK_ROWS, Connection
+from penstock.connectors.jdbc.drivers.errors import DatabaseRefused
 from penstock.connectors.jdbc.drivers.moments import digits, moment
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
-from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.reading import Blocks, Columns, Reading, block
 
 _TYPES: Final = {
     # FIELD_TYPE of the protocol, and its type in Connector/J.
@@ -58,6 +59,8 @@ _UNSIGNED: Final = 32
 _AUTO_INCREMENT: Final = 512
 
 _MICROS: Final = "CAST(UNIX_TIMESTAMP(%) * 1000000 AS SIGNED)"
+_NOT_PREPARED: Final = 1295  # the error of a statement that PREPARE does not support
+_MOST_FIELDS: Final = 500  # of a statement
 _US: Final = timedelta(microseconds=1)
 _SET_BACK_S: Final = 4 * 3600
 """More than a zone's clocks are set back at a time."""
@@ -84,18 +87,13 @@ class MysqlReading(Reading):
     def table(self, table: TableId) -> str:
         return ".".join(self.name(part) for part in (table.catalog, table.name) if part)
 
-    def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
+    def columns(self, source: str, table: TableId | None) -> Columns:
         with self.connection.errors(), contextlib.closing(self.connection.raw.cursor()) as cursor:
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")
             fields = list(cursor._result.fields)
-        unsupported = [
-            f"column '{field.name}' is of MySQL type {field.type_code}"
-            for field in fields
-            if not _is_supported(field)
-        ]
         options = self.connection.url.options
         columns = [_column(field, options) for field in fields if _is_supported(field)]
-        return columns, unsupported
+        return columns, _unsupported(fields)
 
     def now_us(self) -> int:
         ((now,),) = self.connection.rows(f"SELECT {_MICROS.replace('%', 'CURRENT_TIMESTAMP(6)')}")
@@ -134,6 +132,49 @@ class MysqlReading(Reading):
         return f"({key} DIV {keys}) % {parts}"
 
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
+        for _, rows in self._streamed(sql):
+            cells = zip(columns, zip(*rows, strict=True), strict=True)
+            yield block(columns, [_cells(column, values) for column, values in cells])
+
+    def described(self, statement: str) -> Columns | None:
+        try:
+            self.connection.execute("PREPARE penstock FROM %s", (statement,))
+        except DatabaseRefused as error:
+            if f"(error {_NOT_PREPARED})" not in str(error):
+                raise
+        else:
+            self.connection.execute("DEALLOCATE PREPARE penstock")
+        return None
+
+    def _run(self, statement: str) -> Generator[Columns | pa.RecordBatch, None, None]:
+        columns: dict[int, SqlColumn] = {}
+        with contextlib.ExitStack() as clocks:
+            instants = _Instants(self.connection, clocks)
+            for fields, rows in self._streamed(statement, described=True):
+                if not rows:
+                    options = self.connection.url.options
+                    unsupported = _unsupported(fields)
+                    columns = {
+                        at: _column(field, options)
+                        for at, field in enumerate(fields)
+                        if _is_supported(field)
+                    }
+                    yield list(columns.values()), unsupported
+                    continue
+                cells = list(zip(*rows, strict=True))
+                yield block(
+                    list(columns.values()),
+                    [
+                        _cells(column, instants.of(cells[at]) if column.zoned else cells[at])
+                        for at, column in columns.items()
+                    ],
+                )
+
+    def _streamed(
+        self, sql: str, *, described: bool = False
+    ) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+        """The fields of a statement's result, and its rows, thousands at a time; with `described`,
+        first the fields alone."""
         from pymysql.cursors import SSCursor
 
         raw = self.connection.raw
@@ -141,12 +182,12 @@ class MysqlReading(Reading):
         try:
             with self.connection.errors(), contextlib.closing(raw.cursor(SSCursor)) as cursor:
                 cursor.execute(sql)
+                fields = cursor._result.fields if cursor.description else []
                 try:
+                    if described:
+                        yield fields, ()
                     while rows := cursor.fetchmany(BLOCK_ROWS):
-                        cells = zip(*rows, strict=True)
-                        yield block(
-                            columns, [_cells(c, v) for c, v in zip(columns, cells, strict=True)]
-                        )
+                        yield fields, rows
                 except BaseException:
                     # Cursor and result would read all remaining rows before closing, perhaps the
                     # whole table. So close the connection, which is no longer needed.
@@ -155,6 +196,38 @@ class MysqlReading(Reading):
                     raise
         finally:
             raw.decoders = decoders
+
+
+class _Instants:
+    """Converts TIMESTAMPs in the session's time zone, by the server that knows it; the connection
+    for that is closed with `until`."""
+
+    def __init__(self, connection: Connection, until: contextlib.ExitStack) -> None:
+        self._connection = connection
+        self._until = until
+        self._other: Connection | None = None
+
+    def of(self, texts: Sequence[str | None]) -> list[str | None]:
+        """Texts as microseconds since the epoch, 0 for no date."""
+        if self._other is None:
+            opened = type(self._connection).open(self._connection.url)
+            self._other = self._until.enter_context(opened)
+        known: dict[str, str] = {}
+        distinct = list({text for text in texts if text})
+        for start in range(0, len(distinct), _MOST_FIELDS):
+            some = distinct[start : start + _MOST_FIELDS]
+            fields = ", ".join(_MICROS.replace("%", f"'{text}'") for text in some)
+            ((*numbers,),) = self._other.rows(f"SELECT {fields}")
+            known |= {text: str(number or 0) for text, number in zip(some, numbers, strict=True)}
+        return [text and known[text] for text in texts]
+
+
+def _unsupported(fields: Sequence[Any]) -> list[str]:
+    return [
+        f"column '{field.name}' is of MySQL type {field.type_code}"
+        for field in fields
+        if not _is_supported(field)
+    ]
 
 
 def _is_supported(field: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,8 +14,10 @@ from penstock.connectors.jdbc.drivers.moments import digits
 from penstock.connectors.jdbc.drivers.types import ARROW, Sql
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
-from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.postgresql_texts import from_hex, packed, plain_rows
+from penstock.connectors.jdbc.read.reading import Blocks, Columns, Reading, block
 
+_HEADER: Final = 4  # bytes that a type's modifier includes
 _COPY_OVER: Final = -1  # libpq returns it in place of the size of a row
 _BLOCK_BYTES: Final = 1 << 18  # fits a processor's cache: a megabyte took a tenth longer
 
@@ -84,42 +86,85 @@ class PostgresqlReading(Reading):
         )
         return [TableId(*row) for row in rows]
 
-    def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
+    def columns(self, source: str, table: TableId | None) -> Columns:
         with self.connection.errors(), self.connection.raw.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {source} LIMIT 0")
-            described = list(cursor.description or ())
             result = cursor.pgresult
-            origins = [(result.ftable(at), result.ftablecol(at)) for at in range(len(described))]
-        types = self._types({column.type_code for column in described})
+        places, unsupported = self._columns_of(result)
+        return list(places.values()), unsupported
+
+    def _columns_of(self, result: Any) -> tuple[dict[int, SqlColumn], list[str]]:
+        """The columns of a result by their places, and descriptions of the others."""
+        places = range(result.nfields)
+        origins = [(result.ftable(at), result.ftablecol(at)) for at in places]
+        types = self._types({result.ftype(at) for at in places})
         attributes = self._attributes({table for table, _ in origins if table})
-        columns: list[SqlColumn] = []
+        columns: dict[int, SqlColumn] = {}
         unsupported: list[str] = []
-        for column, origin in zip(described, origins, strict=True):
-            type_name, kind, category, base = types[column.type_code]
-            required, auto_increment = attributes.get(origin, (False, False))
+        for at in places:
+            name = result.fname(at).decode()
+            type_name, kind, category, base = types[result.ftype(at)]
+            required, auto_increment = attributes.get(origins[at], (False, False))
             sql_type = Sql.STRING if kind == "e" else _TYPES.get(base)
-            bits = 0
+            precision, scale = _limits(base, result.fmod(at))
             if base in ("bit", "varbit"):
-                bits = column.display_size or (1 if base == "bit" else 0)
-                sql_type = _bits(bits)
+                sql_type = _bits(precision)
             if sql_type is None:
                 shown = "an array" if category == "A" else f"of type {type_name}"
-                unsupported.append(f"column '{column.name}' is {shown}")
+                unsupported.append(f"column '{name}' is {shown}")
                 continue
-            columns.append(
-                SqlColumn(
-                    column.name,
-                    sql_type,
-                    type_name,
-                    nullable=not required,
-                    precision=column.precision or 0 if sql_type is Sql.NUMERIC else bits,
-                    scale=column.scale or 0 if sql_type is Sql.NUMERIC else 0,
-                    zoned=base in _ZONED,
-                    auto_increment=auto_increment,
-                    sql=_expression(base, sql_type, bits),
-                )
+            columns[at] = SqlColumn(
+                name,
+                sql_type,
+                type_name,
+                nullable=not required,
+                precision=precision,
+                scale=scale,
+                zoned=base in _ZONED,
+                auto_increment=auto_increment,
+                sql=_expression(base, sql_type, precision),
             )
         return columns, unsupported
+
+    def described(self, statement: str) -> Columns:
+        places, unsupported = self._columns_of(self._described(statement))
+        return list(places.values()), unsupported
+
+    def _described(self, statement: str) -> Any:
+        """libpq's description of a statement's result; it is not run."""
+        from psycopg import errors, pq
+
+        libpq = self.connection.raw.pgconn
+        with self.connection.errors():
+            for result in (
+                libpq.prepare(b"", statement.encode()),
+                libpq.describe_prepared(b""),
+            ):
+                if result.status != pq.ExecStatus.COMMAND_OK:
+                    raise errors.error_from_result(result)
+        return result
+
+    def _run(self, statement: str) -> Generator[Columns | pa.RecordBatch, None, None]:
+        from psycopg import errors
+
+        places, unsupported = self._columns_of(self._described(statement))
+        columns = list(places.values())
+        yield columns, unsupported
+        names = [f"c{at}" for at in range(max(places, default=0) + 1)]
+        selected = ", ".join(column.sql.replace("%", names[at]) for at, column in places.items())
+        inner = statement.strip().rstrip(";")
+        sql = f"SELECT {selected} FROM (\n{inner}\n) penstock_query ({', '.join(names)})"
+        with self.connection.errors():
+            try:
+                rows = self._copied(sql, columns)
+                first = next(rows, None)
+            except (errors.SyntaxError, errors.FeatureNotSupported):
+                # Not a query that another may contain: SHOW, CALL, EXPLAIN.
+                yield from plain_rows(self.connection.raw.pgconn, statement, places)
+                return
+            if first is not None:
+                yield first
+                yield from rows
 
     def _types(self, oids: set[int]) -> dict[int, tuple[str, str, str, str]]:
         """The name, kind and category of each type, and the name of its base type."""
@@ -162,9 +207,12 @@ class PostgresqlReading(Reading):
         return f"MOD(DIV({key}, {keys}), {parts})"
 
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
+        with self.connection.errors():
+            yield from self._copied(sql, columns)
+
+    def _copied(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         read = _csv(columns)
         with (
-            self.connection.errors(),
             self.connection.raw.cursor() as cursor,
             cursor.copy(f"COPY ({sql}) TO STDOUT (FORMAT csv)"),
         ):
@@ -198,6 +246,16 @@ def _received(libpq: Any) -> Iterator[bytes]:
         raise errors.error_from_result(failed)
     if rows:
         yield b"".join(rows)
+
+
+def _limits(base: str, modifier: int) -> tuple[int, int]:
+    """The precision and scale of a number, or the length of a bit string; 0 without limits."""
+    if base in ("bit", "varbit"):
+        return (modifier, 0) if modifier > 0 else (1 if base == "bit" else 0, 0)
+    if base != "numeric" or modifier < _HEADER:
+        return 0, 0
+    scale = (modifier - _HEADER) & 0x7FF
+    return (modifier - _HEADER) >> 16 & 0xFFFF, scale - 0x800 if scale >= 0x400 else scale
 
 
 def _bits(bits: int) -> Sql:
@@ -282,21 +340,7 @@ def _bytes(column: SqlColumn, cells: pa.Array) -> pa.Array:
         cells = pa.concat_arrays(cells.chunks) if cells.num_chunks else pa.array([], cells.type)
     if column.sql_type is not Sql.BYTES:
         return cells
-    read = _from_hex if column.sql == "%" else _packed  # a bit string is selected as text
+    read = from_hex if column.sql == "%" else packed  # a bit string is selected as text
     return pa.array(
         [None if text is None else read(text) for text in cells.to_pylist()], pa.binary()
     )
-
-
-def _from_hex(text: str) -> bytes:
-    return bytes.fromhex(text[2:])  # without the leading \x
-
-
-def _packed(bits: str) -> bytes:
-    """Bits as bytes, the first bit highest, padded with zeros at the end.
-
-    >>> _packed("101000001")
-    b'\\xa0\\x80'
-    """
-    size = -(-len(bits) // 8)
-    return int(bits.ljust(size * 8, "0") or "0", 2).to_bytes(size, "big")

@@ -43,6 +43,10 @@ class Range:
         select, self._columns, self._position_columns = self.shape.select_placed(self._reading)
         self._blocks = self._reading.blocks(f"{select}{where(*conditions)}{end}", self._columns)
 
+    def begin_rows(self, columns: Sequence[SqlColumn], rows: Blocks) -> None:
+        """Takes the rows of a statement that runs already."""
+        self._columns, self._blocks = list(columns), rows
+
     def has_more(self) -> bool:
         """Whether there is another row; reads ahead to find out."""
         while not self._ahead and self._blocks is not None:

@@ -368,6 +368,8 @@ class JdbcReader(SourceReader):
         """The next range of a unit, up to `high`, as ranges of keys; in one piece without keys."""
         ways = self._config[k.READ_PARALLELISM]
         if self._mode == k.BULK:
+            if self._shapes.statement(unit):
+                return [({}, high)]
             with self._pool.reading() as reading:
                 cuts = self._cuts(self._planned_shape(unit, reading), reading, ways)
             pairs = zip([None, *cuts], [*cuts, None], strict=True)
@@ -430,6 +432,12 @@ class JdbcReader(SourceReader):
         reading = self._pool.take(fresh=fresh)
         try:
             with _naming(unit):
+                if statement := self._shapes.statement(unit):
+                    shape, blocks = self._shapes.run(unit, reading, statement)
+                    rows = Range(unit, shape, self._pool, reading)
+                    rows.begin_rows(shape.columns, blocks)
+                    rows.has_more()
+                    return rows
                 shape = self._shapes.of(unit, reading)
                 rows = Range(unit, shape, self._pool, reading)
                 order_by = f" ORDER BY {shape.order.by}" if shape.order else ""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -27,6 +27,9 @@ from penstock.connectors.jdbc.read.offsets import Position, TableId
 _US: Final = timedelta(microseconds=1)
 
 Rows = Sequence[tuple[object, ...]]
+
+Columns = tuple[list[SqlColumn], list[str]]
+"""Columns, and a description of each that Connect has no type for."""
 
 Blocks = Generator[pa.RecordBatch, None, None]
 """Rows as they arrive; closing it ends the statement."""
@@ -53,7 +56,7 @@ class Reading(ABC):
         LIKE the patterns; None: any."""
 
     @abstractmethod
-    def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
+    def columns(self, source: str, table: TableId | None) -> Columns:
         """The columns of `SELECT * FROM source`, a table or a query in parentheses; and a
         description of each column that Connect has no type for."""
 
@@ -69,6 +72,22 @@ class Reading(ABC):
     @abstractmethod
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         """The rows of a statement that selects these columns, thousands at a time."""
+
+    @abstractmethod
+    def described(self, statement: str) -> Columns | None:
+        """Has the database check a statement without running it. Its columns, as `columns` returns
+        them; None if they are known only when it runs."""
+
+    def run(self, statement: str) -> tuple[Columns, Blocks]:
+        """Runs a statement as it is: its columns, as `columns` returns them, and its rows."""
+        rows = self._run(statement)
+        columns = next(rows)
+        assert isinstance(columns, tuple)
+        return columns, cast(Blocks, rows)
+
+    @abstractmethod
+    def _run(self, statement: str) -> Generator[Columns | pa.RecordBatch, None, None]:
+        """The statement's columns, and then its rows."""
 
     def sample(self, sql: str, columns: Sequence[SqlColumn], rows: int) -> Iterator[pa.RecordBatch]:
         """The first rows of such a statement."""

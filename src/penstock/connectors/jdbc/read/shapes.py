@@ -18,7 +18,7 @@ from penstock.connectors.jdbc.read import columns as c
 from penstock.connectors.jdbc.read import offsets
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
-from penstock.connectors.jdbc.read.reading import Order, Reading
+from penstock.connectors.jdbc.read.reading import Blocks, Columns, Order, Reading
 from penstock.connectors.jdbc.settings import connection as keys
 from penstock.connectors.jdbc.settings import source as k
 
@@ -125,13 +125,35 @@ class Shapes:
         self._config = config
         self._mode = config[k.MODE]
         self._zone = zone(config[keys.DB_TIMEZONE])
-        self._query = config[k.QUERY].strip().rstrip(";").rstrip()
+        self._query = config[k.QUERY].strip()
+        self._suffix = config[k.QUERY_SUFFIX]
         self._warned: set[str] = set()
 
     def of(self, unit: Unit, reading: Reading) -> Shape:
         """The shape of a unit, from the database; raises Unfit like `order`."""
         source = self.source(unit, reading)
-        columns, unsupported = reading.columns(source, unit.table)
+        return self._shape(unit, reading, source, reading.columns(source, unit.table))
+
+    def statement(self, unit: Unit) -> str | None:
+        """The statement that reads a unit as it is: the query, in mode bulk. None: it is made of
+        the unit's shape."""
+        if unit.table is not None or self._mode != k.BULK:
+            return None
+        if not self._suffix:
+            return self._query
+        return f"{self._query.rstrip(';')}\n{self._suffix}"
+
+    def run(self, unit: Unit, reading: Reading, statement: str) -> tuple[Shape, Blocks]:
+        """Runs such a statement: the shape of its rows, and the rows."""
+        columns, rows = reading.run(statement)
+        try:
+            return self._shape(unit, reading, statement, columns), rows
+        except BaseException:
+            rows.close()
+            raise
+
+    def _shape(self, unit: Unit, reading: Reading, source: str, found: Columns) -> Shape:
+        columns, unsupported = found
         for description in unsupported:
             text = f"{unit.called}: {description}, which has no Connect type"
             if text not in self._warned:
@@ -142,7 +164,7 @@ class Shapes:
     def source(self, unit: Unit, reading: Reading) -> str:
         """The table or query of a unit, for use after FROM."""
         if unit.table is None:
-            return f"({self._query}) penstock_query"
+            return f"({self._query.rstrip(';')}\n) penstock_query"  # it may end with a comment
         return reading.table(unit.table)
 
     def order(self, unit: Unit, columns: Sequence[SqlColumn], reading: Reading) -> Order | None:
@@ -152,6 +174,13 @@ class Shapes:
             raise Unfit(
                 f"{unit.called} has no column of a supported type.",
                 (k.QUERY if unit.table is None else k.TABLE_WHITELIST).name,
+            )
+        all_names = [column.name for column in columns]
+        twice = next((name for name in all_names if all_names.count(name) > 1), None)
+        if twice is not None:
+            raise Unfit(
+                f"{unit.called} has several columns named '{twice}'; rename them with AS.",
+                k.QUERY.name,
             )
         if self._mode == k.BULK:
             return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -22,7 +23,7 @@ from penstock.connectors.jdbc.read.columns import (
     each,
 )
 from penstock.connectors.jdbc.read.offsets import TableId
-from penstock.connectors.jdbc.read.reading import Blocks, Reading, block
+from penstock.connectors.jdbc.read.reading import Blocks, Columns, Reading, block
 
 _TYPES: Final = {
     # sqlite-jdbc's type for a declared type.
@@ -70,7 +71,7 @@ class SqliteReading(Reading):
         )
         return [TableId("", "", name) for (name,) in rows]
 
-    def columns(self, source: str, table: TableId | None) -> tuple[list[SqlColumn], list[str]]:
+    def columns(self, source: str, table: TableId | None) -> Columns:
         if table is None:
             return self._query_columns(source), []
         rows = self.connection.rows(
@@ -101,18 +102,26 @@ class SqliteReading(Reading):
             widens=True,
         )
 
+    def described(self, statement: str) -> Columns | None:
+        self.connection.rows(f"EXPLAIN {statement}")
+        return None
+
+    def _run(self, statement: str) -> Generator[Columns | pa.RecordBatch, None, None]:
+        with self.connection.errors(), contextlib.closing(self.connection.raw.cursor()) as cursor:
+            cursor.execute(statement)
+            rows = cursor.fetchmany(BLOCK_ROWS)
+            columns = _guessed([field[0] for field in cursor.description or ()], rows)
+            yield columns, []
+            while rows:
+                yield _block(columns, rows)
+                rows = cursor.fetchmany(BLOCK_ROWS)
+
     def _query_columns(self, source: str) -> list[SqlColumn]:
         """The columns of a query, which have no declared types: the first rows decide."""
         with self.connection.errors():
             cursor = self.connection.raw.execute(f"SELECT * FROM {source} LIMIT 100")
             rows = cursor.fetchall()
-            names = [description[0] for description in cursor.description]
-        columns = []
-        for at, name in enumerate(names):
-            kinds = {type(row[at]) for row in rows} - {type(None)}
-            sql_type = next((sql_type for kind, sql_type in _BY_KIND if kind in kinds), Sql.STRING)
-            columns.append(SqlColumn(name, sql_type, "a query's", guessed=True))
-        return columns
+            return _guessed([description[0] for description in cursor.description], rows)
 
     def now_us(self) -> int:
         ((now,),) = self.connection.rows("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
@@ -135,9 +144,23 @@ class SqliteReading(Reading):
 
     def blocks(self, sql: str, columns: Sequence[SqlColumn]) -> Blocks:
         for rows in self.connection.stream(sql, size=BLOCK_ROWS):
-            refused: Refused = {}
-            cells = zip(columns, zip(*rows, strict=True), strict=True)
-            yield block(columns, [_cells(c, v, refused) for c, v in cells], refused)
+            yield _block(columns, rows)
+
+
+def _guessed(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[SqlColumn]:
+    """The columns of rows, by their values."""
+    columns = []
+    for at, name in enumerate(names):
+        kinds = {type(row[at]) for row in rows} - {type(None)}
+        sql_type = next((sql_type for kind, sql_type in _BY_KIND if kind in kinds), Sql.STRING)
+        columns.append(SqlColumn(name, sql_type, "a query's", guessed=True))
+    return columns
+
+
+def _block(columns: Sequence[SqlColumn], rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    refused: Refused = {}
+    cells = zip(columns, zip(*rows, strict=True), strict=True)
+    return block(columns, [_cells(c, v, refused) for c, v in cells], refused)
 
 
 _BY_KIND: Final = (

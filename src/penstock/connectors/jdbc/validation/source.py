@@ -17,7 +17,7 @@ from penstock.connectors.jdbc.read import columns as c
 from penstock.connectors.jdbc.read.columns import SqlColumn
 from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.pool import READINGS
-from penstock.connectors.jdbc.read.reading import Reading
+from penstock.connectors.jdbc.read.reading import Columns, Reading
 from penstock.connectors.jdbc.read.shapes import Shapes, Unfit, Unit, table_names
 from penstock.connectors.jdbc.read.tables import refuse_same_names, selected, tables_of
 from penstock.connectors.jdbc.settings import connection as keys
@@ -60,7 +60,10 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
             log.info("Checked only %d of %d tables in time", len(columns_of_units), len(units))
             break
         try:
-            columns, _ = reading.columns(shapes.source(unit, reading), unit.table)
+            found = _columns(unit, shapes, reading)
+            if found is None:
+                continue
+            columns, _ = found
         except (DatabaseRefused, DataError) as error:
             if time.monotonic() > until:
                 break  # the statement was cancelled
@@ -73,6 +76,21 @@ def _source(config: Config, connection: Connection, until: float) -> Iterator[Fi
             setting = selecting if error.setting == k.TABLE_WHITELIST.name else error.setting
             yield Finding(setting, str(error))
     yield from _offered_columns(config, columns_of_units)
+
+
+def _columns(unit: Unit, shapes: Shapes, reading: Reading) -> Columns | None:
+    """The columns of a unit; None if a query has them only when it runs."""
+    statement = shapes.statement(unit)
+    if statement is not None:
+        found = reading.described(statement)
+        if found is not None:
+            return found
+    try:
+        return reading.columns(shapes.source(unit, reading), unit.table)
+    except (DatabaseRefused, DataError):
+        if statement is None:
+            raise
+        return None  # it is no SELECT
 
 
 def _unreadable(connection: Connection, unit: Unit, error: PenstockError) -> str:

@@ -123,6 +123,21 @@ class DriverConnection(Connection):
         with self._result(sql, ()) as result:
             yield result.getMetaData()
 
+    @contextlib.contextmanager
+    def prepared(self, sql: str) -> Iterator[Any]:
+        """The driver's `ResultSetMetaData` of a statement that is not run; None if it is not known
+        before. Use it within `errors`."""
+        with closing(self.raw.prepareStatement(sql)) as statement:
+            yield statement.getMetaData()
+
+    @contextlib.contextmanager
+    def reading(
+        self, sql: str
+    ) -> Iterator[tuple[Any, Iterator[tuple[list[pa.Array], FailedCells]]]]:
+        """The `ResultSetMetaData` of a query, and its `blocks`. Use it within `errors`."""
+        with self._result(sql, ()) as result:
+            yield result.getMetaData(), blocks(result, kinds_of(result), BLOCK_ROWS)
+
     def moment(self, sql: str) -> tuple[datetime, bool]:
         """The timestamp that a query selects, and whether it has a time zone; if so, it is in
         UTC."""
