@@ -139,24 +139,33 @@ def test_a_transaction_that_commits_late_inside_the_delay_is_not_lost(
     assert read(open_reader(postgresql, table, reached, **settings))[0] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "id", "kind"),
+    [
+        ("mariadb", "INTEGER AUTO_INCREMENT", "DATETIME"),
+        ("postgresql", "SERIAL", "TIMESTAMP(0)"),
+        ("postgresql", "SERIAL", "TIMESTAMPTZ(1)"),
+    ],
+)
 def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(
-    mariadb: DatabaseServer, table: str
+    request: pytest.FixtureRequest, table: str, name: str, id: str, kind: str
 ) -> None:
+    server: DatabaseServer = request.getfixturevalue(name)
     run(
-        mariadb,
-        f"CREATE TABLE {table} (id INTEGER AUTO_INCREMENT PRIMARY KEY, "
-        "at DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP)",
+        server,
+        f"CREATE TABLE {table} (id {id} PRIMARY KEY, n INTEGER, "
+        f"at {kind} NOT NULL DEFAULT CURRENT_TIMESTAMP)",
     )
     reader = open_reader(
-        mariadb, table, range_bytes=2000, mode="timestamp", timestamp__column__name="at"
+        server, table, range_bytes=2000, mode="timestamp", timestamp__column__name="at"
     )
     seen: list[int] = []
     stop = threading.Event()
 
     def write() -> None:
-        with mariadb.connect() as connection:
+        with server.connect() as connection:
             for _ in range(300):
-                connection.execute(f"INSERT INTO {table} () VALUES ()")
+                connection.execute(f"INSERT INTO {table} (n) VALUES (1)")
                 stop.wait(0.01)
         stop.set()
 

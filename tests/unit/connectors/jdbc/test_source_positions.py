@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from penstock.api import SourceOffset
+from penstock.testing.waiting import wait_until
 
 from .shop import FIRST, MOST, Shop, ids, notes, part_rows, poll, polls, read_all, rows_of
 
@@ -177,3 +180,28 @@ def test_moments_in_the_zone_of_the_database(shop: Shop) -> None:
     assert end[0].offset["timestamp"] == int(row["changed"].timestamp() * 1000)
     assert read_all(reader) == ([], [])
     assert read_all(shop.reader(end, **settings)) == ([], [])
+
+
+def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(shop: Shop) -> None:
+    notes(shop, [])
+    settings = {"mode": "timestamp", "timestamp__column__name": "changed"}
+    reader = shop.reader(**settings, validate__non__null=False)
+    found: list[int] = []
+
+    def write_read_write() -> bool:
+        """False if the second was over meanwhile, so that nothing was tested."""
+        found.clear()
+        shop("DELETE FROM notes; INSERT INTO notes (changed) VALUES (CURRENT_TIMESTAMP)")
+        with closing(sqlite3.connect(shop.file)) as connection:
+            found.extend(ids(read_all(reader)[0]))
+            ((same,),) = connection.execute("SELECT changed = CURRENT_TIMESTAMP FROM notes")
+        shop("INSERT INTO notes (changed) SELECT changed FROM notes")
+        return bool(same)
+
+    wait_until(write_read_write, 30, "a write and a read within a second")
+
+    def both() -> bool:
+        found.extend(ids(read_all(reader)[0]))
+        return len(found) == 2
+
+    wait_until(both, 10, "both rows")

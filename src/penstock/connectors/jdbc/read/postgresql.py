@@ -122,6 +122,7 @@ class PostgresqlReading(Reading):
                 scale=scale,
                 zoned=base in _ZONED,
                 auto_increment=auto_increment,
+                resolution_us=_resolution_us(base, result.fmod(at)),
                 sql=_expression(base, sql_type, precision),
             )
         return columns, unsupported
@@ -256,6 +257,12 @@ def _limits(base: str, modifier: int) -> tuple[int, int]:
         return 0, 0
     scale = (modifier - _HEADER) & 0x7FF
     return (modifier - _HEADER) >> 16 & 0xFFFF, scale - 0x800 if scale >= 0x400 else scale
+
+
+def _resolution_us(base: str, modifier: int) -> int:
+    """The unit in which a timestamp type counts, which may be declared: `timestamp(0)`."""
+    declared = base in ("timestamp", "timestamptz") and modifier >= 0
+    return int(10 ** (6 - modifier)) if declared else 1
 
 
 def _bits(bits: int) -> Sql:

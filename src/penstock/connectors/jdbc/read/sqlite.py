@@ -56,6 +56,7 @@ _DECLARED: Final = re.compile(
 )
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock time
 _US: Final = timedelta(microseconds=1)
+_SECOND_US: Final = 1_000_000  # the unit of CURRENT_TIMESTAMP; columns do not declare theirs
 
 
 class SqliteReading(Reading):
@@ -99,6 +100,7 @@ class SqliteReading(Reading):
             precision=int(parts["precision"] or 0) if parts else 0,
             scale=int(parts["scale"] or 0) if parts else 0,
             auto_increment=is_rowid,
+            resolution_us=_SECOND_US,
             widens=True,
         )
 
@@ -153,7 +155,9 @@ def _guessed(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[SqlCol
     for at, name in enumerate(names):
         kinds = {type(row[at]) for row in rows} - {type(None)}
         sql_type = next((sql_type for kind, sql_type in _BY_KIND if kind in kinds), Sql.STRING)
-        columns.append(SqlColumn(name, sql_type, "a query's", guessed=True))
+        columns.append(
+            SqlColumn(name, sql_type, "a query's", guessed=True, resolution_us=_SECOND_US)
+        )
     return columns
 
 
