@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
@@ -205,3 +205,32 @@ def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(shop: Sho
         return len(found) == 2
 
     wait_until(both, 10, "both rows")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Europe/Berlin"])
+def test_moments_in_milliseconds_are_instants_in_any_zone(shop: Shop, zone: str) -> None:
+    shop("CREATE TABLE notes (id INTEGER PRIMARY KEY, changed TIMESTAMP, at TIME)")
+    start_ms = 1_704_110_400_123
+    shop("INSERT INTO notes VALUES (?, ?, ?)", (1, start_ms, 3_600_000), (2, start_ms + 1, None))
+    settings = {
+        "mode": "timestamp",
+        "timestamp__column__name": "changed",
+        "validate__non__null": False,
+        "db__timezone": zone,
+    }
+    reader = shop.reader(**settings)
+    found, stored = read_all(reader)
+    moment = datetime(2024, 1, 1, 12, 0, 0, 123_000, tzinfo=UTC)
+    assert [row["changed"] for row in found] == [moment, moment + timedelta(milliseconds=1)]
+    assert found[0]["at"] == time(1)
+    assert stored[0].offset is not None
+    assert stored[0].offset["timestamp"] == start_ms + 1
+    shop("INSERT INTO notes VALUES (3, ?, NULL)", (start_ms + 2,))
+    assert ids(read_all(shop.reader(stored, **settings))[0]) == [3]
+
+
+def test_a_moment_that_is_a_real_number_is_a_julian_day(shop: Shop) -> None:
+    shop("CREATE TABLE notes (id INTEGER PRIMARY KEY, changed TIMESTAMP)")
+    shop("INSERT INTO notes (changed) VALUES (2460311.25)")
+    (row,), _ = read_all(shop.reader())
+    assert row["changed"] == datetime(2024, 1, 1, 18, tzinfo=UTC)

@@ -100,6 +100,18 @@ def test_a_suffix_that_limits_loses_nothing(shop: Shop) -> None:
     assert ids(read_all(shop.reader(query__suffix="LIMIT 10"))[0]) == list(range(1, 26))
 
 
+def test_a_suffix_that_limits_loses_no_row_of_an_equal_timestamp(shop: Shop) -> None:
+    notes(shop, ["2024-01-01 12:00:00"] * 15 + ["2024-01-02 12:00:00"] * 10)
+    for suffix in ("LIMIT 10", "limit 7", ""):
+        reader = shop.reader(
+            mode="timestamp",
+            timestamp__column__name="changed",
+            validate__non__null=False,
+            query__suffix=suffix,
+        )
+        assert sorted(ids(read_all(reader)[0])) == list(range(1, 26))
+
+
 def test_names_that_need_quotes(shop: Shop) -> None:
     shop('CREATE TABLE "my ""table""" ("the id" INTEGER PRIMARY KEY, "select" TEXT)')
     shop('INSERT INTO "my ""table""" VALUES (?, ?)', (1, "x"))

@@ -107,9 +107,9 @@ def _required(column: SqlColumn, mapping: Mapping) -> Schema:
 def _mapped(column: SqlColumn, mapping: Mapping) -> Schema:
     """The schema of a NUMERIC according to `numeric.mapping`."""
     if not column.precision:  # the JVM's connector treats it as having no digits
-        if mapping.numeric.startswith("best_fit"):
+        if mapping.numeric.startswith("best_fit") and not column.scale:
             return s.FLOAT64
-        return s.decimal(mapping.unlimited_scale)
+        return s.decimal(mapping.unlimited_scale or column.scale)
     fits = column.precision <= _MOST_DIGITS
     whole = _LOWEST_SCALE <= column.scale < 1
     match mapping.numeric:

@@ -25,6 +25,7 @@ _MOST_DIGITS: Final = 9  # that an offset has
 _EPOCH: Final = moment(0)
 _US: Final = timedelta(microseconds=1)
 _ORACLE_UNLIMITED: Final = -127  # the scale of a NUMBER declared without one
+_ORACLE_SCALE: Final = 127  # as the JVM's connector reads it
 _SYSTEM_SCHEMA: Final = "INFORMATION_SCHEMA"
 _LIMITED: Final = (Sql.NUMERIC, Sql.DECIMAL)
 
@@ -168,7 +169,9 @@ def _column(about: Any, at: int, name: str, type_name: str, code: int) -> SqlCol
     if sql_type is Sql.TIMESTAMP:
         second_digits = digits_of(about, at)
         resolution_us = 10 ** (_DIGITS - min(_DIGITS, second_digits))
-    elif sql_type not in _LIMITED or scale == _ORACLE_UNLIMITED or type_name == "DECFLOAT":
+    elif sql_type in _LIMITED and scale == _ORACLE_UNLIMITED:
+        precision, scale = 0, _ORACLE_SCALE
+    elif sql_type not in _LIMITED or type_name == "DECFLOAT":
         precision = scale = 0
     return SqlColumn(
         name,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -59,6 +60,9 @@ _MOST_ROWS: Final = 1_000_000  # of one range, even if rows are small
 _MOST_STRIPES: Final = 64  # that one statement names
 _ADVICE: Final = (
     " Correct the row, convert the value in 'query', or skip such rows with errors.tolerance=all."
+)
+_LIMIT: Final = re.compile(
+    r"\s*(LIMIT\s+\d+|FETCH\s+(FIRST|NEXT)\s+\d+\s+ROWS?\s+ONLY)\s*", re.IGNORECASE
 )
 _SHAPE_S: Final = 60.0  # how long planning relies on the known columns of a table
 
@@ -442,7 +446,12 @@ class JdbcReader(SourceReader):
                 rows = Range(unit, shape, self._pool, reading)
                 order_by = f" ORDER BY {shape.order.by}" if shape.order else ""
                 conditions = self._conditions(unit, shape, reading, low, high)
-                rows.begin(conditions, f"{order_by}{self._suffix}")
+                suffix = self._suffix
+                if shape.order and not shape.order.incrementing and _LIMIT.fullmatch(suffix):
+                    # It has limited the range already; here it could cut off rows of the range's
+                    # last timestamp.
+                    suffix = ""
+                rows.begin(conditions, f"{order_by}{suffix}")
                 rows.has_more()
         except BaseException:
             reading.connection.close()

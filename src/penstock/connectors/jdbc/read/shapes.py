@@ -206,7 +206,8 @@ class Shapes:
                 or self._mapped(unit, k.INCREMENTING_MAPPING, (key.name,) if key else ())[0]
             )
             column = column_named(name, setting)
-            if not column.guessed and (column.sql_type not in c.NUMBERS or column.scale > 0):
+            whole = not column.precision or column.scale <= 0
+            if not column.guessed and not (column.sql_type in c.NUMBERS and whole):
                 raise Unfit(
                     f"{unit.called}: column '{name}' ({column.type_name}) is not an integer column "
                     f"({setting}).",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Generator, Sequence
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -56,6 +57,9 @@ _DECLARED: Final = re.compile(
 )
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock time
 _US: Final = timedelta(microseconds=1)
+_JULIAN_EPOCH: Final = 2440587.5
+_SAMPLE_ROWS: Final = 20
+_CLOCKS: Final = (Sql.TIMESTAMP, Sql.TIME)
 _SECOND_US: Final = 1_000_000  # the unit of CURRENT_TIMESTAMP; columns do not declare theirs
 
 
@@ -81,7 +85,23 @@ class SqliteReading(Reading):
         if not rows:
             raise DataError(f"Table '{table.name}' does not exist.")
         keys = sum(1 for row in rows if row[3])
-        return [self._column(*row, alone=keys == 1) for row in rows], []
+        columns = [self._column(*row, alone=keys == 1) for row in rows]
+        instants = self._instants(source, [c.name for c in columns if c.sql_type in _CLOCKS])
+        return [replace(column, zoned=column.name in instants) for column in columns], []
+
+    def _instants(self, source: str, names: Sequence[str]) -> set[str]:
+        """Those of the columns that hold moments as milliseconds since the epoch, which have no
+        time zone, by their first rows."""
+        if not names:
+            return set()
+        kinds = ", ".join(f"typeof({self.name(name)})" for name in names)
+        rows = self.connection.rows(f"SELECT {kinds} FROM {source} LIMIT {_SAMPLE_ROWS}")
+        columns = zip(names, zip(*rows, strict=True), strict=True) if rows else ()
+        return {
+            name
+            for name, cells in columns
+            if next((cell for cell in cells if cell != "null"), "") == "integer"
+        }
 
     def _column(
         self, name: str, declared: str, required: int, key: int, *, alone: bool
@@ -227,9 +247,9 @@ def _cell(column: SqlColumn, value: Any) -> Any:
             case Sql.BYTES:
                 return value if isinstance(value, bytes) else str(value).encode()
             case Sql.DATE:
-                return _wall(value).date() if isinstance(value, int) else _date(value)
+                return _date(value) if isinstance(value, str) else _wall(value).date()
             case Sql.TIME:
-                return _wall(value).time() if isinstance(value, int) else time.fromisoformat(value)
+                return time.fromisoformat(value) if isinstance(value, str) else _wall(value).time()
             case Sql.TIMESTAMP:
                 return _wall(value)
         if int(value) == float(value) and int(value) in INT64:
@@ -244,7 +264,9 @@ def _date(text: str) -> date:
 
 
 def _wall(value: Any) -> datetime:
-    """A stored moment: milliseconds, sqlite-jdbc's default, or a text."""
-    if isinstance(value, int | float):
+    """A stored moment: milliseconds, sqlite-jdbc's default, a Julian day, or a text."""
+    if isinstance(value, int):
         return _EPOCH + timedelta(milliseconds=value)
+    if isinstance(value, float):
+        return _EPOCH + timedelta(days=value - _JULIAN_EPOCH)
     return datetime.fromisoformat(value).replace(tzinfo=None)
