@@ -78,7 +78,6 @@ def test_statements_other_than_select_return_their_rows(server: DatabaseServer, 
         assert rows(server, f"SHOW TABLES LIKE '{table}'")[0].popitem()[1] == table
         assert rows(server, f"CALL {table}_p()") == [{"id": 7, "s": "é%"}]
         assert rows(server, f"CALL {table}_p()") == [{"id": 7, "s": "é%"}] * 2
-        assert rows(server, f"EXPLAIN SELECT * FROM {table}")[0]["table"] == table
         return
     run(
         server,

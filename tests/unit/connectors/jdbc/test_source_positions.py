@@ -234,3 +234,14 @@ def test_a_moment_that_is_a_real_number_is_a_julian_day(shop: Shop) -> None:
     shop("INSERT INTO notes (changed) VALUES (2460311.25)")
     (row,), _ = read_all(shop.reader())
     assert row["changed"] == datetime(2024, 1, 1, 18, tzinfo=UTC)
+
+
+def test_a_timestamp_column_without_a_time_is_warned_about_where_rows_may_be_missed(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop("CREATE TABLE notes (id INTEGER PRIMARY KEY, day DATE NOT NULL)")
+    shop("INSERT INTO notes VALUES (1, '2024-01-01')")
+    for mode, warnings in (("timestamp+incrementing", 0), ("timestamp", 1)):
+        caplog.clear()
+        read_all(shop.reader(mode=mode, timestamp__column__name="day"))
+        assert caplog.text.count("column 'day' has no time") == warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -61,6 +62,7 @@ _AUTO_INCREMENT: Final = 512
 _MICROS: Final = "CAST(UNIX_TIMESTAMP(%) * 1000000 AS SIGNED)"
 _NOT_PREPARED: Final = 1295  # the error of a statement that PREPARE does not support
 _MOST_FIELDS: Final = 500  # of a statement
+_MICROS_OF_SECONDS: Final = "CAST(% * 1000000 AS SIGNED)"
 _US: Final = timedelta(microseconds=1)
 _SET_BACK_S: Final = 4 * 3600
 """More than a zone's clocks are set back at a time."""
@@ -116,10 +118,17 @@ class MysqlReading(Reading):
         # The session's zone stays that of the server, so that expressions in views and queries
         # have the values that other clients see. In most zones, an hour of each year is there
         # twice: only as a number is a TIMESTAMP unambiguous.
-        return f"UNIX_TIMESTAMP({sql})" if column.zoned else sql
+        return f"UNIX_TIMESTAMP({sql})" if column.sql == _MICROS else sql
+
+    def first_of(self, columns: Sequence[SqlColumn]) -> tuple[str, SqlColumn]:
+        if not columns[0].zoned:
+            return super().first_of(columns)
+        # MySQL's COALESCE makes a DATETIME of its arguments.
+        numbers = ", ".join(f"UNIX_TIMESTAMP({self.name(column.name)})" for column in columns)
+        return f"COALESCE({numbers})", replace(columns[0], sql=_MICROS_OF_SECONDS)
 
     def near(self, sql: str, at_ns: int, column: SqlColumn, *, later: bool) -> str:
-        if not column.zoned:
+        if column.sql != _MICROS:
             return ""
         # Where clocks were set back shortly after or before that moment, this is earlier or later.
         seconds = max(0, at_ns) // 1_000_000_000 + (not later)
@@ -290,7 +299,7 @@ def _cells(column: SqlColumn, values: Sequence[Any]) -> pa.Array:
         return pa.array([v.encode() if isinstance(v, str) else v for v in values], pa.binary())
     if column.type_name == "year" and column.sql_type is Sql.DATE:
         return pa.array([None if v is None else f"{int(v):04}-01-01" for v in values], pa.string())
-    if column.sql == _MICROS:
+    if column.sql in (_MICROS, _MICROS_OF_SECONDS):
         texts = pa.array(values, pa.string())
         if "0" not in values:
             return texts.cast(pa.int64()).cast(ARROW[Sql.TIMESTAMP])

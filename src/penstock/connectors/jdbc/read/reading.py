@@ -112,6 +112,11 @@ class Reading(ABC):
         """The column as an expression to sort by, and to compare with `literal`s."""
         return self.name(column.name)
 
+    def first_of(self, columns: Sequence[SqlColumn]) -> tuple[str, SqlColumn]:
+        """The first moment of several columns that is not null, as an expression to sort by, and a
+        column for it."""
+        return f"COALESCE({', '.join(map(self.comparable, columns))})", columns[0]
+
     def compared(self, sql: str, column: SqlColumn) -> str:
         """The expression to compare with `literal`s, if it is another one than is sorted by."""
         return sql

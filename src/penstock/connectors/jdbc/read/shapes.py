@@ -156,9 +156,7 @@ class Shapes:
         columns, unsupported = found
         for description in unsupported:
             text = f"{unit.called}: {description}, which has no Connect type"
-            if text not in self._warned:
-                self._warned.add(text)
-                log.warning("%s; skipping it", text)
+            self._warn_once(f"{text}; skipping it")
         return Shape(source, tuple(columns), self.order(unit, columns, reading), _numbered(columns))
 
     def source(self, unit: Unit, reading: Reading) -> str:
@@ -226,19 +224,30 @@ class Shapes:
                         f"timestamp column ({setting}).",
                         setting,
                     )
+            days = [column.name for column in moments if column.sql_type is Sql.DATE]
+            if days and not number:
+                self._warn_once(
+                    f"{unit.called}: column '{days[0]}' has no time, so rows added later on a "
+                    f"day are missed; use mode={k.BOTH}, or set {k.TIMESTAMP_DELAY.name} to a day"
+                )
             if all(column.nullable for column in moments):
                 self._refuse_nulls(unit, moments, setting)
-        timestamp = ", ".join(reading.comparable(column) for column in moments)
-        if len(moments) > 1:
-            timestamp = f"COALESCE({timestamp})"
-        first = None
+        timestamp, first = "", None
         if moments:
+            timestamp, first = reading.comparable(moments[0]), moments[0]
+            if len(moments) > 1:
+                timestamp, first = reading.first_of(moments)
             first = replace(
-                moments[0],
+                first,
                 resolution_us=max(column.resolution_us for column in moments),
                 digits=max(column.digits for column in moments),
             )
         return Order(reading, self._zone, timestamp, first, number, unlimited)
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning(text)
 
     def _setting_of(self, named: Key[Any], mapped: Key[Any]) -> str:
         """The setting that names the columns: the mapping if it is set."""
