@@ -142,13 +142,8 @@ class Producing(Hosted):
         """Reports a record that the reader cannot build; raises ToleranceExceeded unless that is
         tolerated."""
         self.count(Counts(records=1, failed=1))
-        failure = Failure(0, Stage.TASK_POLL, self._task_class, error)
+        failure = Failure(0, Stage.TASK_POLL, _task_class(self._plan), error)
         self._failures.report([failure], failures.read(record))
-
-    @property
-    def _task_class(self) -> str:
-        plugin = self._plan.connector.plugin
-        return plugin.task_class or plugin.class_name
 
     def _before_sending(self, records: Records) -> None:
         """Called with the records about to be sent."""
@@ -214,11 +209,16 @@ def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refuse
             f"Unrecoverable exception from producer send callback: {len(refused)} records of task "
             f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
         ) from KafkaException(error)
-    class_name = plan.connector.plugin.task_class or plan.connector.plugin.class_name
+    class_name = _task_class(plan)
     for message, error in refused:
         failure = failures.produce_failure(class_name, KafkaException(error))
         letter = failures.refused(message)
         failures_of.report([failure], lambda origin, letter=letter: letter)
+
+
+def _task_class(plan: SourcePlan) -> str:
+    plugin = plan.connector.plugin
+    return plugin.task_class or plugin.class_name
 
 
 class PartContext:
