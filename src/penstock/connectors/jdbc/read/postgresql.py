@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from codecs import BOM_UTF8
 from collections.abc import Collection, Generator, Iterator, Sequence
@@ -128,7 +129,14 @@ class PostgresqlReading(Reading):
         return columns, unsupported
 
     def described(self, statement: str) -> Columns:
+        from psycopg import errors
+
         places, unsupported = self._columns_of(self._described(statement))
+        inner = statement.strip().rstrip(";")
+        with self.connection.errors(), self.connection.raw.cursor() as cursor:
+            # Only a statement that runs is checked for privileges.
+            with contextlib.suppress(errors.SyntaxError, errors.FeatureNotSupported):
+                cursor.execute(f"SELECT 1 FROM (\n{inner}\n) penstock_query LIMIT 0")
         return list(places.values()), unsupported
 
     def _described(self, statement: str) -> Any:
