@@ -133,10 +133,13 @@ class PostgresqlReading(Reading):
 
         places, unsupported = self._columns_of(self._described(statement))
         inner = statement.strip().rstrip(";")
-        with self.connection.errors(), self.connection.raw.cursor() as cursor:
-            # Only a statement that runs is checked for privileges.
-            with contextlib.suppress(errors.SyntaxError, errors.FeatureNotSupported):
-                cursor.execute(f"SELECT 1 FROM (\n{inner}\n) penstock_query LIMIT 0")
+        # Only a statement that runs is checked for privileges.
+        with (
+            self.connection.errors(),
+            self.connection.raw.cursor() as cursor,
+            contextlib.suppress(errors.SyntaxError, errors.FeatureNotSupported),
+        ):
+            cursor.execute(f"SELECT 1 FROM (\n{inner}\n) penstock_query LIMIT 0")
         return list(places.values()), unsupported
 
     def _described(self, statement: str) -> Any:
