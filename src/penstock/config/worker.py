@@ -31,6 +31,7 @@ from typing import Final
 
 from penstock.config.define import Config, Props, under
 from penstock.config.listeners import PROTOCOLS, Listener, parse_listener
+from penstock.config.macs import mac
 from penstock.config.worker_keys import (
     ADMIN_LISTENERS,
     BOOTSTRAP_SERVERS,
@@ -39,6 +40,8 @@ from penstock.config.worker_keys import (
     DISTRIBUTED,
     EXACTLY_ONCE_SOURCE_SUPPORT,
     GROUP_ID,
+    INTER_WORKER_KEY_GENERATION_ALGORITHM,
+    INTER_WORKER_KEY_SIZE,
     LISTENERS,
     REST_ADVERTISED_HOST,
     REST_ADVERTISED_LISTENER,
@@ -144,6 +147,14 @@ def transactional_id(config: Config, task: TaskId) -> str:
     """The transactional id of a source task's producer, with exactly once (kafka-connect.md
     §4.8)."""
     return f"{config[GROUP_ID]}-{task}"
+
+
+def session_keys(config: Config) -> tuple[str, int]:
+    """The algorithm of the keys that sign requests between workers, by the name that is stored, and
+    their length in bytes."""
+    algorithm = mac(config[INTER_WORKER_KEY_GENERATION_ALGORITHM])
+    assert algorithm is not None  # checked when parsed
+    return algorithm.name, algorithm.key_bytes(config[INTER_WORKER_KEY_SIZE])
 
 
 def spark_settings(config: Config) -> dict[str, str]:

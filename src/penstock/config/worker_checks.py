@@ -7,22 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from penstock.config.define import Key, Rule, invalid
-
-HMAC_DIGESTS: Final[Mapping[str, str]] = {
-    "HmacMD5": "md5",
-    "HmacSHA1": "sha1",
-    "HmacSHA224": "sha224",
-    "HmacSHA256": "sha256",
-    "HmacSHA384": "sha384",
-    "HmacSHA512": "sha512",
-    "HmacSHA512/224": "sha512_224",
-    "HmacSHA512/256": "sha512_256",
-    "HmacSHA3-224": "sha3_224",
-    "HmacSHA3-256": "sha3_256",
-    "HmacSHA3-384": "sha3_384",
-    "HmacSHA3-512": "sha3_512",
-}
-"""The Java name of each MAC algorithm that can sign requests here, and hashlib's for its digest."""
+from penstock.config.macs import MACS, mac
 
 CONNECT_PROTOCOLS: Final = ("eager", "compatible", "sessioned")
 
@@ -36,9 +21,9 @@ def bad_connect_protocol(value: str | None) -> str | None:
 
 def unsupported_mac(value: str | None) -> str | None:
     """The problem of a MAC algorithm; None if requests can be signed with it."""
-    if value is None or value in HMAC_DIGESTS:
+    if value is None or mac(value) is not None:
         return None
-    known = ", ".join(HMAC_DIGESTS)
+    known = ", ".join(algorithm.name for algorithm in MACS)
     return f"the algorithm is not supported by this worker; the supported algorithms are: [{known}]"
 
 
@@ -69,5 +54,21 @@ def signature_is_accepted(signing: Key[str], accepting: Key[tuple[str, ...]]) ->
         if isinstance(accepted, tuple) and accepted and signature not in accepted:
             text = f"Signature algorithm must be present in {accepting.name} list"
             yield signing.name, invalid(signing.name, signature, text)
+
+    return problems
+
+
+def key_size_fits(generating: Key[str], size: Key[int | None]) -> Rule:
+    """The rule that session keys of the algorithm can have the size."""
+
+    def problems(parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+        name, bits = parsed[generating.name], parsed[size.name]
+        algorithm = mac(name) if isinstance(name, str) else None
+        if algorithm is None or not isinstance(bits, int):
+            return
+        text = algorithm.bad_key_bits(bits)
+        if text is not None:
+            text = f"{text} with {generating.name}={algorithm.name}"
+            yield size.name, invalid(size.name, bits, text)
 
     return problems

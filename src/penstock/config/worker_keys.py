@@ -38,6 +38,7 @@ from penstock.config.worker_checks import (
     CONNECT_PROTOCOLS,
     bad_connect_protocol,
     bad_verification_algorithms,
+    key_size_fits,
     missing_rest_extensions,
     signature_is_accepted,
     unsupported_mac,
@@ -787,6 +788,7 @@ DISTRIBUTED: Final = ConfigDef(
         signature_is_accepted(
             INTER_WORKER_SIGNATURE_ALGORITHM, INTER_WORKER_VERIFICATION_ALGORITHMS
         ),
+        key_size_fits(INTER_WORKER_KEY_GENERATION_ALGORITHM, INTER_WORKER_KEY_SIZE),
     ),
 )
 """Settings of a worker that is part of a cluster."""

@@ -5,7 +5,6 @@ kafka-connect.md §1.3 and §1.9 (KIP-507).
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import ssl
 import threading
@@ -18,19 +17,12 @@ import httpx
 import orjson
 
 from penstock.cluster.records import SessionKey
+from penstock.config.macs import mac
 from penstock.errors import ConfigInvalid, PenstockError
 
 SIGNATURE: Final = "X-Connect-Authorization"
 ALGORITHM: Final = "X-Connect-Request-Signature-Algorithm"
 TIMEOUT_S: Final = 90.0
-
-_DIGESTS: Final[Mapping[str, str]] = {
-    "HmacSHA1": "sha1",
-    "HmacSHA224": "sha224",
-    "HmacSHA256": "sha256",
-    "HmacSHA384": "sha384",
-    "HmacSHA512": "sha512",
-}
 
 
 class Remote(PenstockError):
@@ -45,9 +37,11 @@ class Remote(PenstockError):
 
 
 def sign(body: bytes, key: SessionKey, algorithm: str) -> dict[str, str]:
-    """The headers that sign a request with the session key."""
-    mac = hmac.new(key.key, body, _DIGESTS[algorithm]).digest()
-    return {SIGNATURE: b64encode(mac).decode(), ALGORITHM: algorithm}
+    """The headers that sign a request with the session key; the worker has checked the
+    algorithm."""
+    signing = mac(algorithm)
+    assert signing is not None, algorithm
+    return {SIGNATURE: b64encode(signing.sign(key.key, body)).decode(), ALGORITHM: algorithm}
 
 
 def verify(
@@ -57,7 +51,8 @@ def verify(
     signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
     if signature is None or algorithm is None:
         raise _refusal(400, "Internal request missing required signature")
-    if algorithm not in allowed or algorithm not in _DIGESTS:
+    verifying = mac(algorithm)
+    if algorithm not in allowed or verifying is None:
         raise _refusal(
             400,
             f"This worker does not support the '{algorithm}' key signing algorithm used by other "
@@ -75,8 +70,7 @@ def verify(
         received = b64decode(signature, validate=True)
     except ValueError:
         raise _refusal(400, "The signature of the internal request is not Base64") from None
-    expected = hmac.new(key.key, body, getattr(hashlib, _DIGESTS[algorithm])).digest()
-    if not hmac.compare_digest(received, expected):
+    if not hmac.compare_digest(received, verifying.sign(key.key, body)):
         raise _refusal(403, "Internal request contained invalid signature.")
 
 

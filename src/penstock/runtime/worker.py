@@ -90,6 +90,7 @@ class Worker:
         self._alone = alone
         self._inbox = Inbox()
         self._exactly_once = worker_config.exactly_once(config)
+        key_algorithm, key_bytes = worker_config.session_keys(config)
         self._state = HerderState(
             Settings(
                 url=url,
@@ -98,7 +99,8 @@ class Worker:
                 sync_timeout_ms=config[keys.WORKER_SYNC_TIMEOUT],
                 unsync_backoff_ms=config[keys.WORKER_UNSYNC_BACKOFF],
                 key_ttl_ms=config[keys.INTER_WORKER_KEY_TTL] or 1 << 60,
-                key_algorithm=config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM],
+                key_algorithm=key_algorithm,
+                key_bytes=key_bytes,
                 topic_tracking=config[keys.TOPIC_TRACKING_ENABLE],
                 transactional=config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() != "disabled",
                 exactly_once=self._exactly_once,
@@ -287,9 +289,8 @@ class Worker:
             case e.Answer():
                 resolve(command.reply, command.result)
             case e.MakeSessionKey():
-                bits = self.config[keys.INTER_WORKER_KEY_SIZE] or 256
-                algorithm = self.config[keys.INTER_WORKER_KEY_GENERATION_ALGORITHM]
-                self._inbox.post(e.SessionKeyMade(secrets.token_bytes(bits // 8), algorithm))
+                algorithm, length = worker_config.session_keys(self.config)
+                self._inbox.post(e.SessionKeyMade(secrets.token_bytes(length), algorithm))
             case e.StartConnector() | e.AskConnector():
                 self._pool.submit(about(command.connector)(self._connectors.plan), command)
             case e.ForwardTasks():

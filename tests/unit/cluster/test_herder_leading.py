@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,18 @@ def test_a_session_key_is_made_once_and_again_when_its_time_is_over() -> None:
     assert worker.tick(9_998) == []
     assert worker.tick(1) == [e.MakeSessionKey()]
     assert worker.tick(1) == []
+
+
+def test_a_session_key_of_another_length_or_algorithm_is_replaced() -> None:
+    def made(**own: Any) -> list[e.MakeSessionKey]:
+        worker = Worker(settings(**own))
+        worker.read(replace(ANY_KEY, created_ms=worker.now))
+        worker.take(e.LogsReady())
+        return only(e.MakeSessionKey, worker.join())
+
+    length = len(ANY_KEY.key)
+    assert made() == made(key_bytes=length) == []
+    assert made(key_bytes=length + 1) == made(key_algorithm="HmacMD5") == [e.MakeSessionKey()]
 
 
 def test_a_session_key_that_is_not_stored_is_made_again_a_little_later() -> None:

@@ -19,10 +19,22 @@ from penstock.cluster import events as e
 from penstock.cluster.herder.state import HerderState, Member, Membership, Settings, Stable
 from penstock.cluster.records import SessionKey
 from penstock.cluster.state import ClusterState
+from penstock.config import worker_keys
+from penstock.config.macs import MACS
+from penstock.config.worker import parse_distributed
 from penstock.rest.call import Call, HttpError, Response
-from penstock.rest.forward import ALGORITHM, SIGNATURE, Client, LeaderClient, Remote, sign
+from penstock.rest.forward import ALGORITHM, SIGNATURE, Client, LeaderClient, Remote, sign, verify
 from penstock.rest.routes import ROUTES
 
+MINIMAL = {
+    "bootstrap.servers": "kafka:9092",
+    "group.id": "connect",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "statuses",
+    "key.converter": "StringConverter",
+    "value.converter": "StringConverter",
+}
 KEY = SessionKey(b"secret", "HmacSHA256", 1)
 URL = "http://leader:8083/"
 
@@ -166,6 +178,28 @@ def test_a_wish_that_is_not_signed_properly_is_refused(
     assert (refused.value.http_status, refused.value.error_code) == (status, status)
     assert str(refused.value).startswith(text)
     assert worker.asked == []
+
+
+@pytest.mark.parametrize("algorithm", [algorithm.name for algorithm in MACS])
+def test_a_request_is_signed_and_verified_by_every_algorithm_that_a_worker_accepts(
+    algorithm: str,
+) -> None:
+    setting = algorithm.lower()  # names are Java's, in any case
+    config = parse_distributed(
+        {
+            **MINIMAL,
+            "inter.worker.signature.algorithm": setting,
+            "inter.worker.verification.algorithms": setting,
+        }
+    )
+    client = Recorded()
+    signature = config[worker_keys.INTER_WORKER_SIGNATURE_ALGORITHM]
+    LeaderClient(client, lambda: KEY, signature).put_tasks(URL, "c", [{"k": "v"}])
+    [(_, _, body, headers)] = client.sent
+    accepted = config[worker_keys.INTER_WORKER_VERIFICATION_ALGORITHMS]
+    verify(body, headers, KEY, accepted)
+    with pytest.raises(Remote, match="invalid signature"):
+        verify(body + b" ", headers, KEY, accepted)
 
 
 def test_where_nobody_signs_no_signature_is_asked_for() -> None:

@@ -16,7 +16,7 @@ from penstock.cluster.assign import Item, Memory
 from penstock.cluster.fencing import Preflight, Round
 from penstock.cluster.herder.runs import Run
 from penstock.cluster.protocol import NO_WORK, VERSIONS, Assignment, Work
-from penstock.cluster.records import ConfigRecord, RawProps
+from penstock.cluster.records import ConfigRecord, RawProps, SessionKey
 from penstock.cluster.recovery import NO_RESTARTS, Recovery, RestartPolicy
 from penstock.cluster.state import ClusterState
 from penstock.cluster.statuses import StatusState
@@ -47,11 +47,16 @@ class Settings:
     unsync_backoff_ms: int = 300_000
     key_ttl_ms: int = 3_600_000
     key_algorithm: str = "HmacSHA256"
+    key_bytes: int | None = None  # the length of session keys; None: any
     topic_tracking: bool = True
     transactional: bool = False  # exactly.once.source.support is preparing or enabled
     exactly_once: bool = False  # … is enabled
     is_source: Callable[[RawProps], bool] = _no_source
     restarts: Callable[[RawProps], RestartPolicy] = _no_restarts
+
+    def makes(self, key: SessionKey) -> bool:
+        """Whether this worker would make such a session key; a leader replaces any other."""
+        return key.algorithm == self.key_algorithm and self.key_bytes in (None, len(key.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +436,7 @@ def key_due(state: HerderState) -> int | None:
     rotation = state.requests.key
     if rotation.pending or not (state.membership.may_start() and state.may_write()):
         return None
-    if key is None or key.algorithm != settings.key_algorithm:
+    if key is None or not settings.makes(key):
         return rotation.retry_at
     return max(key.created_ms + settings.key_ttl_ms, rotation.retry_at)
 
