@@ -138,6 +138,19 @@ def connector_client(config: Config, client: str, props: Props) -> dict[str, str
     }
 
 
+def connector_admin(config: Config, client_id: str, props: Props) -> dict[str, str]:
+    """The settings of an admin client for a connector, under Java's names (kafka-connect.md §2.5).
+
+    Unlike those of `connector_client`, they include the worker's own settings.
+    """
+    originals = {
+        name: text
+        for name, text in config.props.items()
+        if not name.startswith(("admin.", "producer.", "consumer."))
+    }
+    return {"client.id": client_id, **originals, **connector_client(config, "admin", props)}
+
+
 def exactly_once(config: Config) -> bool:
     """Whether source tasks write records and offsets in transactions (KIP-618)."""
     return config[EXACTLY_ONCE_SOURCE_SUPPORT].lower() == "enabled"

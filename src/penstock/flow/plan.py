@@ -149,6 +149,7 @@ class SourcePlan:
     tolerance: Tolerance
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
     topic_groups: tuple[TopicGroup, ...] = ()  # empty: left to the broker
+    admin: Settings = field(default_factory=dict, repr=False)  # creates topics of the groups
     transactions: Transactions | None = None  # None: at least once
     interceptors: tuple[InterceptorPlan, ...] = ()
 

@@ -154,16 +154,7 @@ def connector_admin(config: Config, client_id: str, props: RawProps) -> clients.
 def connector_admin_java(config: Config, client_id: str, props: RawProps) -> dict[str, str]:
     """`connector_admin` under Java's names."""
     texts = {name: text for name, text in props.items() if text is not None}
-    originals = {
-        name: text
-        for name, text in config.props.items()
-        if not name.startswith(("admin.", "producer.", "consumer."))
-    }
-    return {
-        **originals,
-        "client.id": client_id,
-        **worker_config.connector_client(config, "admin", texts),
-    }
+    return worker_config.connector_admin(config, client_id, texts)
 
 
 def producer_settings(config: Config, props: RawProps) -> clients.ClientSettings:

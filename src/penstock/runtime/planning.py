@@ -211,6 +211,7 @@ class Planner:
             transactions = (
                 self._transactions(framework) if worker_config.exactly_once(self._worker) else None
             )
+            groups = self._topic_groups(props)
             return SourcePlan(
                 task=task,
                 run=run,
@@ -219,7 +220,8 @@ class Planner:
                 conversion=conversion,
                 tolerance=tolerance,
                 producer=self._clients.producer(task, props, exactly_once=transactions is not None),
-                topic_groups=self._topic_groups(props),
+                topic_groups=groups,
+                admin=self._clients.topics(task, props) if groups else {},
                 transactions=transactions,
                 interceptors=interceptors.plans(
                     self._registry, "producer", self._clients.client("producer", props)

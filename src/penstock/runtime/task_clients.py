@@ -93,17 +93,21 @@ class TaskClients:
             "client.id": f"connector-dlq-producer-{task}",
             **self.client("producer", props),
         }
-        admin = {
-            "client.id": f"connector-dlq-adminclient-{task}",
-            **self.client("admin", props),
-        }
         return DeadLetters(
             topic,
             settings[keys.DLQ_REPLICATION],
             settings[keys.DLQ_HEADERS],
             clients.producer(without(java)).settings,
-            clients.admin(admin).settings,
+            self._admin(f"connector-dlq-adminclient-{task}", props),
         )
+
+    def topics(self, task: TaskId, props: Props) -> clients.ClientSettings:
+        """The admin client that creates a source task's topics."""
+        return self._admin(f"connector-adminclient-{task}", props)
+
+    def _admin(self, client_id: str, props: Props) -> clients.ClientSettings:
+        java = worker_config.connector_admin(self._worker, client_id, props)
+        return clients.admin(java).settings
 
 
 def sink_consumer(

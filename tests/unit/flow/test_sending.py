@@ -138,20 +138,6 @@ def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | N
         sender.close()
 
 
-def test_an_admin_client_gets_the_producers_connection_and_no_more() -> None:
-    producer = {
-        "bootstrap.servers": "a:1",
-        "security.protocol": "SSL",
-        "ssl.ca.location": "/ca",
-        "sasl.username": "me",
-        "linger.ms": 5,
-        "acks": "all",
-    }
-    assert sending._admin_settings(producer) == {
-        name: value for name, value in producer.items() if name not in ("linger.ms", "acks")
-    }
-
-
 GROUPS = [
     (TopicGroup(("a.*",), (), 1, 1, {}), "abc", True),
     (TopicGroup(("a.*",), (), 1, 1, {}), "xabc", False),  # the whole name has to match

@@ -68,7 +68,7 @@ class Sending:
         self._batch_bytes = int(plan.producer.get("batch.size", _MOST_BYTES))
         self.first_refused: int | None = None
         """The first poll since the last flush that a refused record is from."""
-        self._topics = Topics(plan.topic_groups, plan.producer)
+        self._topics = Topics(plan.topic_groups, plan.admin)
         self._refused: list[Refused] = []
         self._introduced = False
         self._acknowledged: dict[TopicPartition, list[float]] = {}  # for interceptors
@@ -286,9 +286,10 @@ class _Unsent:
 class Topics:
     """Creates topics for the first record sent to them (kafka-connect.md §8.5)."""
 
-    def __init__(self, groups: tuple[TopicGroup, ...], producer: Settings) -> None:
+    def __init__(self, groups: tuple[TopicGroup, ...], admin: Settings) -> None:
+        """`admin`: the settings of the client that creates them, in librdkafka's names."""
         self._groups = groups
-        self._settings = _admin_settings(producer)
+        self._settings = dict(admin)
         self._ensured: set[str] = set()
 
     def ensure(self, topic: str) -> None:
@@ -381,8 +382,3 @@ def _message(
     if timestamp is not None:
         message["timestamp"] = timestamp
     return message
-
-
-def _admin_settings(producer: Settings) -> dict[str, Any]:
-    shared = ("bootstrap.servers", "security.", "sasl.", "ssl.", "client.id", "socket.")
-    return {name: value for name, value in producer.items() if name.startswith(shared)}
