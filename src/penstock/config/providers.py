@@ -59,17 +59,31 @@ class Placeholder:
     path: str
     key: str
 
+    def __str__(self) -> str:
+        path = f"{self.path}:" if self.path else ""
+        return f"${{{self.provider}:{path}{self.key}}}"
+
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
     """A configuration with its placeholders replaced.
 
-    `secrets` are the values from providers; `ttl_ms` is their shortest TTL.
+    `secrets` are the values from providers; `ttl_ms` is their shortest TTL. `unresolved` are the
+    placeholders, by setting, for which a provider of the worker has no value.
     """
 
     props: dict[str, str | None] = field(repr=False)
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     ttl_ms: int | None = None
+    unresolved: Mapping[str, tuple[Placeholder, ...]] = field(default_factory=dict)
+
+    def explain(self, name: str) -> str | None:
+        """What is unresolved in a setting; None if nothing is."""
+        missing = self.unresolved.get(name)
+        if not missing:
+            return None
+        texts = (f"config provider '{each.provider}' has no value for {each}" for each in missing)
+        return "; ".join(dict.fromkeys(texts))
 
 
 def placeholders(text: str) -> list[Placeholder]:
@@ -79,7 +93,7 @@ def placeholders(text: str) -> list[Placeholder]:
 
 def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) -> Transformed:
     """The configuration with all placeholders replaced that a provider has a value for. Each
-    provider is called once per path. Raises what providers raise."""
+    provider is called once per path. Raises ProviderFailed, naming the settings, when one fails."""
     requests: dict[tuple[str, str], dict[str, None]] = {}
     for text in config.values():
         for placeholder in placeholders(text or ""):
@@ -88,7 +102,7 @@ def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) 
                     placeholder.key
                 ] = None
     lookups = {
-        (provider, path): providers[provider](path, frozenset(keys))
+        (provider, path): _look_up(config, provider, providers[provider], path, frozenset(keys))
         for (provider, path), keys in requests.items()
     }
     used: set[str] = set()
@@ -112,7 +126,36 @@ def transformed(config: Mapping[str, str | None], providers: Mapping[str, Ask]) 
         for lookup in lookups.values()
         if lookup.ttl_ms is not None and lookup.ttl_ms >= 0
     ]
-    return Transformed(props, frozenset(used - {""}), min(ttls, default=None))
+    unresolved = {
+        name: missing
+        for name, text in config.items()
+        if (missing := tuple(each for each in placeholders(text or "") if _missing(each, lookups)))
+    }
+    return Transformed(props, frozenset(used - {""}), min(ttls, default=None), unresolved)
+
+
+def _missing(placeholder: Placeholder, lookups: Mapping[tuple[str, str], Lookup]) -> bool:
+    lookup = lookups.get((placeholder.provider, placeholder.path))
+    return lookup is not None and placeholder.key not in lookup.values
+
+
+def _look_up(
+    config: Mapping[str, str | None], provider: str, ask: Ask, path: str, keys: frozenset[str]
+) -> Lookup:
+    try:
+        return ask(path, keys)
+    except Exception as error:
+        found = {
+            name: str(each)
+            for name, text in config.items()
+            for each in placeholders(text or "")
+            if (each.provider, each.path) == (provider, path)
+        }
+        settings = ", ".join(f"{text} in '{name}'" for name, text in found.items())
+        failed = isinstance(error, ProviderFailed)
+        reason = str(error) if failed else f"{type(error).__name__}: {error}"
+        text = f"{reason} (config provider '{provider}': {settings})"
+        raise ProviderFailed(text) from (None if failed else error)
 
 
 def restored(raw: Mapping[str, str | None], task: Mapping[str, Text]) -> dict[str, Text | str]:

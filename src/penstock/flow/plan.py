@@ -23,6 +23,8 @@ from penstock.api import (
 from penstock.config.define import Config
 from penstock.config.regex import compile_java
 from penstock.ids import TaskId
+from penstock.kafka.group_members import Member
+from penstock.kafka.limits import Limits
 
 Settings = Mapping[str, str | int | float | bool]
 
@@ -89,6 +91,7 @@ class DeadLetters:
     context_headers: bool
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
     admin: Settings = field(repr=False)
+    limits: Limits | None = None  # of records; None: the producer applies them
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,7 @@ class SourcePlan:
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
     topic_groups: tuple[TopicGroup, ...] = ()  # empty: left to the broker
     admin: Settings = field(default_factory=dict, repr=False)  # creates topics of the groups
+    limits: Limits | None = None  # of records; None: the producer applies them
     transactions: Transactions | None = None  # None: at least once
     interceptors: tuple[InterceptorPlan, ...] = ()
 
@@ -179,8 +183,8 @@ class SinkPlan:
     topics_regex: str | None
     consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
     admin: Settings | None = field(repr=False)  # for lags; None: librdkafka cannot connect
-    group_admin: Mapping[str, object] | None = field(default=None, repr=False)
-    """Settings of the admin client that removes group members, in kafka-python's names."""
+    group_admin: Member | None = field(default=None, repr=False)
+    """Settings of the admin client that removes group members."""
     commit_interval_ms: int = 60_000
     interceptors: tuple[InterceptorPlan, ...] = ()
 

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.types import (
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
     pkcs12,
@@ -49,6 +50,13 @@ CLIENT_AUTH: Final[Mapping[str, ssl.VerifyMode]] = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
+
+_NOT_STORES: Final = (
+    "ssl.protocol",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+    "ssl.endpoint.identification.algorithm",
+)
 
 _KEY_EXCHANGES: Final[Mapping[str, str]] = {
     "ECDHE_ECDSA": "ECDHE-ECDSA-",
@@ -165,6 +173,32 @@ def client_context(tls: TlsSettings, *, trusts_itself: bool = False) -> ssl.SSLC
         raise tls.refusal("ssl.endpoint.identification.algorithm", text)
     context.check_hostname = bool(name_check)
     return context
+
+
+def inlined(tls: TlsSettings) -> TlsSettings:
+    """The settings of a client with its stores read: key, chain and trusted certificates are PEM in
+    the settings themselves, the key without a password. Raises ConfigInvalid as `client_context`
+    does."""
+    client_context(tls)
+    settings = {name: tls.settings[name] for name in _NOT_STORES if name in tls.settings}
+    if (identity := _identity(tls)) is not None:
+        settings["ssl.keystore.key"] = identity.key.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        ).decode()
+        settings["ssl.keystore.certificate.chain"] = _pem(identity.chain)
+    if (trusted := _trusted(tls)) is not None:
+        settings["ssl.truststore.certificates"] = _pem(trusted)
+    return TlsSettings(settings, tls.prefix)
+
+
+def openssl_suites(tls: TlsSettings) -> list[str]:
+    """OpenSSL's names of the cipher suites of TLSv1.2 that may be used; empty: all."""
+    names = tls.names("ssl.cipher.suites", "")
+    return [CIPHER_SUITES[name] for name in names if name in CIPHER_SUITES]
+
+
+def _pem(certificates: Sequence[x509.Certificate]) -> str:
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
@@ -292,9 +326,7 @@ def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None
         return
     # As in Java, a certificate in the store is trusted regardless of its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(
-        cadata=b"".join(certificate.public_bytes(Encoding.PEM) for certificate in trusted).decode()
-    )
+    context.load_verify_locations(cadata=_pem(trusted))
 
 
 def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:

@@ -17,7 +17,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.errors import Unavailable
-from penstock.kafka.clients import ClientSettings
+from penstock.kafka.clients import ClientSettings, idempotent
 
 _INIT_S: Final = 30.0
 _COMMIT_S: Final = 30.0
@@ -140,9 +140,7 @@ def _initialised(settings: ClientSettings, transactional_id: str, timeout_s: flo
     producer = Producer(
         {
             "log_level": 0,
-            **settings,
-            "acks": "all",
-            "enable.idempotence": True,
+            **idempotent(settings),
             "transactional.id": transactional_id,
         }
     )

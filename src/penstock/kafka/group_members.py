@@ -1,7 +1,7 @@
 """Removes members of consumer groups that have ended without leaving.
 
 Until its session expires, after 45 s by default, a group waits for such a member, or keeps its
-partitions assigned. `settings` are connection settings, in kafka-python's names. Calls usually
+partitions assigned. `settings` are kafka-python's connection settings. Calls usually
 block for tens of milliseconds, a few seconds at most. If Kafka is unreachable, they log it, and the
 session expires.
 """
@@ -11,17 +11,36 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
+
+    from penstock.host.tls import TlsSettings
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_MS: Final = 2_000
 
 
-def remove_member(settings: Mapping[str, object], group: str, member: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Member:
+    """kafka-python's connection settings; they can be sent to another process."""
+
+    settings: Mapping[str, object] = field(repr=False)
+    tls: TlsSettings | None = None
+
+    def arguments(self) -> dict[str, object]:
+        """The arguments of a client."""
+        if self.tls is None:
+            return dict(self.settings)
+        from penstock.host.tls import client_context  # needed only here, and with TLS
+
+        return {**self.settings, "ssl_context": client_context(self.tls)}
+
+
+def remove_member(settings: Member, group: str, member: str) -> None:
     """Removes a consumer that could not leave its group by itself."""
     try:
         with _connected(settings) as client:
@@ -30,7 +49,7 @@ def remove_member(settings: Mapping[str, object], group: str, member: str) -> No
         log.warning("failed to remove group member %s of %s: %s", member, group, error)
 
 
-def remove_members_of(settings: Mapping[str, object], group: str, client_id: str) -> None:
+def remove_members_of(settings: Member, group: str, client_id: str) -> None:
     """Removes all members with a client id from a group: consumers of a worker that died. Zombies
     among them can no longer commit."""
     try:
@@ -51,11 +70,11 @@ def remove_members_of(settings: Mapping[str, object], group: str, client_id: str
 
 
 @contextmanager
-def _connected(settings: Mapping[str, object]) -> Iterator[KafkaAdminClient]:
+def _connected(settings: Member) -> Iterator[KafkaAdminClient]:
     from kafka import KafkaAdminClient  # rarely needed, and 20 MB
 
     timeouts = {"bootstrap_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
-    client = KafkaAdminClient(**{**settings, **timeouts})
+    client = KafkaAdminClient(**{**settings.arguments(), **timeouts})
     try:
         yield client
     finally:

@@ -185,7 +185,7 @@ class OffsetAdmin:
                     raise KafkaException(row.error)
 
         def delete() -> None:
-            client = KafkaAdminClient(**clients.member(self._java(name, props)))
+            client = KafkaAdminClient(**clients.member(self._java(name, props)).arguments())
             try:
                 client.delete_group_offsets(group, deleted)
             finally:

@@ -66,7 +66,7 @@ class Membership:
         if alone is not None:
             return alone.group(callbacks)
         return WorkerGroup(
-            clients.member(config.props),
+            clients.member(config.props).arguments(),
             group_id=config[keys.GROUP_ID],
             client_id=config[keys.CLIENT_ID] or f"connect-{worker_id}",
             session_timeout_ms=config[keys.SESSION_TIMEOUT],

@@ -7,7 +7,8 @@ Combines the worker's settings with a connector's: which converter applies, with
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,8 +146,9 @@ class Planner:
         self._holds(name, _reload_ms(transformed))
         props = _texts(transformed.props)
         entry = self._validator.connector_entry(props)
-        framework = self._validator.framework(entry, props).parse(props)
-        own = entry.plugin.config.parse(props)
+        with _explaining(transformed):
+            framework = self._validator.framework(entry, props).parse(props)
+            own = entry.plugin.config.parse(props)
         assert issubclass(entry.cls, Connector)
         most = framework[keys.TASKS_MAX]
         connector = running or entry.cls()
@@ -191,8 +193,9 @@ class Planner:
         self._holds(task, min(ttls_ms, default=None) if _reloads(transformed.props) else None)
         props = _texts(transformed.props)
         entry = self._validator.connector_entry(props)
-        framework = self._validator.framework(entry, props).parse(props)
-        own = entry.plugin.config.parse(_texts(own_made.props))
+        with _explaining(transformed, own_made):
+            framework = self._validator.framework(entry, props).parse(props)
+            own = entry.plugin.config.parse(_texts(own_made.props))
         conversion = Conversion(
             key=self._converter(props, keys.KEY_CONVERTER.name),
             value=self._converter(props, keys.VALUE_CONVERTER.name),
@@ -220,6 +223,7 @@ class Planner:
                 conversion=conversion,
                 tolerance=tolerance,
                 producer=self._clients.producer(task, props, exactly_once=transactions is not None),
+                limits=self._clients.limits(props),
                 topic_groups=groups,
                 admin=self._clients.topics(task, props) if groups else {},
                 transactions=transactions,
@@ -311,6 +315,25 @@ class Planner:
                 )
             )
         return tuple(groups)
+
+
+@contextmanager
+def _explaining(*resolved: Transformed) -> Iterator[None]:
+    """Reports the placeholders that have no value, in the log, and in the error about an invalid
+    configuration: as in Kafka Connect, they stay in the settings."""
+    missing: dict[str, str] = {}
+    for transformed in resolved:
+        for name in transformed.unresolved:
+            missing.setdefault(name, f"configuration {name}: {transformed.explain(name)}")
+    if missing:
+        log.warning("placeholders are not resolved: %s", "; ".join(missing.values()))
+    try:
+        yield
+    except ConfigInvalid as error:
+        if not missing:
+            raise
+        more = [f"Placeholder in {text}" for text in missing.values()]
+        raise ConfigInvalid([*error.problems, *more]) from error
 
 
 def _reloads(props: RawProps) -> bool:

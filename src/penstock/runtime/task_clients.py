@@ -16,6 +16,7 @@ from penstock.flow.plan import DeadLetters, SinkPlan
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.group_members import remove_members_of
+from penstock.kafka.limits import Limits
 from penstock.runtime.interceptors import without
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,10 @@ _PRODUCER: Final[Mapping[str, str]] = {
 }
 """Defaults of a source task's producer (kafka-connect.md §8.2). It is idempotent instead of limited
 to one request in flight, which also keeps the order and avoids duplicates."""
+
+_IN_ORDER: Final = ("max.in.flight.requests.per.connection", 1)
+"""What Kafka Connect sets for each producer. Without it, and without idempotence, a retried batch
+could follow later ones."""
 
 _SINK_CONSUMER: Final[Mapping[str, str]] = {
     "auto.offset.reset": "earliest",
@@ -68,18 +73,21 @@ class TaskClients:
         if exactly_once:
             java["transactional.id"] = worker_config.transactional_id(self._worker, task)
             java["enable.idempotence"] = "true"
-            if java["delivery.timeout.ms"] == _PRODUCER["delivery.timeout.ms"]:
-                del java["delivery.timeout.ms"]  # in a transaction its time-out applies
+        elif "enable.idempotence" not in java:
+            java["enable.idempotence"] = str(clients.may_be_idempotent(java)).lower()
         translated = clients.producer(java)
         _say_ignored(task, translated)
         settings = translated.settings
-        strict = str(settings["acks"]) in ("all", "-1")
-        settings.setdefault("enable.idempotence", strict)
+        if not settings["enable.idempotence"]:
+            settings.setdefault(*_IN_ORDER)
         settings.setdefault("queue.buffering.max.messages", 500_000)
         settings.setdefault("queue.buffering.max.kbytes", 131_072)
-        if "transaction.timeout.ms" in settings:  # librdkafka refuses a longer time-out inside it
-            most = int(settings["transaction.timeout.ms"])
+        if exactly_once:  # librdkafka refuses longer time-outs than the transaction's
+            most = int(settings.get("transaction.timeout.ms", 60_000))
             settings["socket.timeout.ms"] = min(60_000, most)
+            for name in ("delivery.timeout.ms", "request.timeout.ms"):
+                if name in settings:
+                    settings[name] = min(most, int(settings[name]))
         return settings
 
     def dead_letters(self, task: TaskId, props: Props) -> DeadLetters | None:
@@ -93,13 +101,21 @@ class TaskClients:
             "client.id": f"connector-dlq-producer-{task}",
             **self.client("producer", props),
         }
+        producer = clients.producer(without(java)).settings
+        if not producer.get("enable.idempotence"):
+            producer.setdefault(*_IN_ORDER)
         return DeadLetters(
             topic,
             settings[keys.DLQ_REPLICATION],
             settings[keys.DLQ_HEADERS],
-            clients.producer(without(java)).settings,
+            producer,
             self._admin(f"connector-dlq-adminclient-{task}", props),
+            clients.limits(java),
         )
+
+    def limits(self, props: Props) -> Limits | None:
+        """How large a source task's records may be, if its producer does not apply that itself."""
+        return clients.limits({**_PRODUCER, **self.client("producer", props)})
 
     def topics(self, task: TaskId, props: Props) -> clients.ClientSettings:
         """The admin client that creates a source task's topics."""
@@ -135,7 +151,7 @@ def lag_client(task: TaskId, java: Mapping[str, str]) -> clients.ClientSettings 
         return None
 
 
-def group_client(java: Mapping[str, str]) -> dict[str, object] | None:
+def group_client(java: Mapping[str, str]) -> clients.Member | None:
     """Client settings for removing a group member; None where kafka-python cannot connect."""
     try:
         return clients.member(java)

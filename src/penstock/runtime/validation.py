@@ -31,6 +31,7 @@ from penstock.config.define import (
     under,
     with_errors,
 )
+from penstock.config.providers import Transformed
 from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.data.java_maps import hash_map_copy, hash_map_order
@@ -68,8 +69,9 @@ class Validator:
 
         Placeholders are resolved to validate their values; the response has the placeholders.
         """
-        used = self._providers.transformed(props).props
-        return _as_submitted(self._validate(used), props, used)
+        transformed = self._providers.transformed(props)
+        infos = _as_submitted(self._validate(transformed.props), props, transformed.props)
+        return _explained(infos, transformed)
 
     def _validate(self, props: Mapping[str, str | None]) -> render.Json:
         name = props.get(keys.CONNECTOR_CLASS.name)
@@ -321,6 +323,34 @@ def _as_submitted(
         return {**info, "value": {**value, "value": submitted, "errors": errors}}
 
     return {**infos, "configs": [shown(info) for info in infos["configs"]]}
+
+
+def _explained(infos: render.Json, transformed: Transformed) -> render.Json:
+    """An invalid configuration's response that also names the placeholders without a value.
+
+    A valid one is left alone: in Kafka Connect the connector gets the placeholder itself.
+    """
+    if not infos["error_count"] or not transformed.unresolved:
+        return infos
+
+    def named(info: render.Json) -> render.Json:
+        value = info["value"]
+        text = None if value is None else transformed.explain(value["name"])
+        if text is None:
+            return info
+        shown = [str(each) for each in transformed.unresolved[value["name"]]]
+        if any(all(each in error for each in shown) for error in value["errors"]):
+            return info
+        problem = f"Placeholder in configuration {value['name']}: {text}"
+        return {**info, "value": {**value, "errors": [*value["errors"], problem]}}
+
+    configs = [named(info) for info in infos["configs"]]
+    more = sum(
+        1
+        for before, after in zip(infos["configs"], configs, strict=True)
+        if after["value"] and after["value"]["errors"] and not before["value"]["errors"]
+    )
+    return {**infos, "error_count": infos["error_count"] + more, "configs": configs}
 
 
 def _is_exact(connector: SourceConnector, config: Config) -> bool | None:

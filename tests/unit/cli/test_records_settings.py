@@ -29,6 +29,8 @@ def file(tmp_path: Path) -> Path:
         "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
         "value.converter.schemas.enable=false\n"
         "security.protocol=SASL_PLAINTEXT\n"
+        "sasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=x.PlainLoginModule required username=me password=secret;\n"
         "consumer.max.poll.records=5\n"
         "config.providers=env\n"
         "config.providers.env.class=EnvVarConfigProvider\n"

@@ -207,7 +207,10 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     for name in ("missing", "latin", "damaged"):
         with pytest.raises(ProviderFailed) as raised:
             value(asked, f"${{p:{tmp_path / name}:k}}")
-        assert str(raised.value) == f"Could not read properties from file {tmp_path / name}"
+        assert str(raised.value) == (
+            f"Could not read properties from file {tmp_path / name} (config provider 'p': "
+            f"${{p:{tmp_path / name}:k}} in 'it')"
+        )
         assert raised.value.status == 500
 
 
@@ -222,7 +225,9 @@ def test_a_directory_holds_a_value_per_file(tmp_path: Path) -> None:
         assert value(asked, text) == text
     with pytest.raises(ProviderFailed) as raised:
         value(asked, f"${{p:{tmp_path}:latin}}")
-    assert str(raised.value) == f"Could not read file {tmp_path / 'latin'} for property latin"
+    assert str(raised.value).startswith(
+        f"Could not read file {tmp_path / 'latin'} for property latin (config provider 'p': "
+    )
 
 
 def test_what_is_no_directory_holds_nothing(
@@ -271,8 +276,9 @@ def test_variables_are_those_of_the_start(monkeypatch: pytest.MonkeyPatch) -> No
     assert value(providers("EnvVar"), "${p:PENSTOCK_TEST_B}") == "b"
     with pytest.raises(ProviderFailed) as raised:
         value(asked, "${p:path:PENSTOCK_TEST_A}")
-    assert (
-        str(raised.value) == "Path is not supported for EnvVarConfigProvider, invalid value 'path'"
+    assert str(raised.value) == (
+        "Path is not supported for EnvVarConfigProvider, invalid value 'path' (config provider"
+        " 'p': ${p:path:PENSTOCK_TEST_A} in 'it')"
     )
 
 
@@ -419,6 +425,8 @@ CONNECTOR: dict[str, str | None] = {
     "topics": "orders",
     "user": "${v:db:user}",
     "secret": "${v:db:password}",
+    "consumer.override.security.protocol": "SASL_SSL",
+    "consumer.override.sasl.mechanism": "PLAIN",
     "consumer.override.sasl.jaas.config": 'x required username="a" password="${v:db:password}";',
 }
 
@@ -512,3 +520,26 @@ def test_what_holds_for_ever_is_reported_too(plans: Plans) -> None:
     """This replaces the time of an older configuration."""
     plans.planner.planned("login", CONNECTOR)
     assert plans.held == [("login", None)]
+
+
+def test_a_provider_that_fails_is_named_with_its_settings() -> None:
+    def broken(path: str, keys: frozenset[str]) -> Lookup:
+        raise KeyError("no such secret")
+
+    config = {"a": "${v:p:k}", "b": "${v:other:k}", "c": "x-${v:p:l}"}
+    with pytest.raises(ProviderFailed) as raised:
+        transformed(config, {"v": broken})
+    assert str(raised.value) == (
+        "KeyError: 'no such secret' (config provider 'v': ${v:p:k} in 'a', ${v:p:l} in 'c')"
+    )
+
+
+def test_what_a_provider_has_no_value_for_is_kept_and_reported() -> None:
+    config = {"a": "${v:k}/${v:p:l}", "b": "${v:here}", "c": "${nobody:k}", "d": None}
+    result = transformed(config, {"v": lambda path, keys: Lookup({"here": "1"})})
+    assert result.props == {**config, "b": "1"}
+    assert list(result.unresolved) == ["a"]
+    assert result.explain("a") == (
+        "config provider 'v' has no value for ${v:k}; config provider 'v' has no value for ${v:p:l}"
+    )
+    assert result.explain("b") is None

@@ -11,6 +11,7 @@ from penstock.api import Acknowledged, TopicPartition
 from penstock.data.records import Column, Records
 from penstock.flow.plan import TopicGroup
 from penstock.flow.stage import sending
+from penstock.kafka.limits import Limits, too_large
 
 TOPICS: list[tuple[list[str], list[tuple[str, list[int]]]]] = [
     ([], []),
@@ -27,11 +28,34 @@ def test_rows_are_grouped_by_topic_in_order(
 
 
 def records(
-    keys: list[bytes | None], partitions: list[int | None], timestamps: list[int | None]
+    keys: list[bytes | None],
+    partitions: list[int | None],
+    timestamps: list[int | None],
+    contents: list[bytes] | None = None,
 ) -> Records:
     count = len(keys)
-    values = Column.of([b"v"] * count, None)
+    values = Column.of(list(contents or [b"v"] * count), None)
     return Records(["t"] * count, partitions, timestamps, Column.of(list(keys), None), values)
+
+
+def a_sender(
+    limits: Limits | None = None, *, stops: bool = False, **settings: int
+) -> sending.Sending:
+    """One that needs no broker."""
+    sender = object.__new__(sending.Sending)
+    sender.producer = Producer({"log_level": 0, **settings})
+    sender._most_bytes = settings.get("message.max.bytes", 0)
+    sender._topics = sending.Topics((), {})
+    sender._topics._ensured |= {"t", "u"}
+    sender._limits = limits
+    sender._stops = stops
+    sender._large_bytes = 500
+    sender.first_refused = None
+    sender._introduced = True
+    sender._seen = set()
+    sender._refused = []
+    sender._check = lambda: None
+    return sender
 
 
 def test_messages_say_only_what_is_known() -> None:
@@ -87,28 +111,12 @@ def test_what_kafka_has_acknowledged_is_taken_once() -> None:
     assert made.take_acknowledged() == {}
 
 
-def unconnected(*, stops: bool) -> sending.Sending:
-    """A producer without a broker, for records of at most 1,000 bytes."""
-    sender = object.__new__(sending.Sending)
-    sender.producer = Producer({"log_level": 0, "message.max.bytes": 1_000})
-    sender._topics = sending.Topics((), {})
-    sender._topics._ensured |= {"t", "u"}
-    sender._introduced = True
-    sender._seen = set()
-    sender._refused = []
-    sender._check = lambda: None
-    sender._stops = stops
-    sender._large_bytes = 500
-    sender.first_refused = None
-    return sender
-
-
 @pytest.mark.parametrize("timestamp", [None, 5])
 @pytest.mark.parametrize("stops", [True, False])
 def test_nothing_is_queued_after_a_record_that_is_too_large_unless_that_is_tolerated(
     stops: bool, timestamp: int | None
 ) -> None:
-    sender = unconnected(stops=stops)
+    sender = a_sender(stops=stops, **{"message.max.bytes": 1_000})
     values: list[Any] = [b"a", b"b", b"x" * 2_000, b"c", b"d"]
     batch = records([None] * 5, [None] * 5, [timestamp] * 5)
     batch.topics, batch.values = ["t", "u", "u", "t", "u"], Column.of(values, None)
@@ -130,12 +138,42 @@ def test_nothing_is_queued_after_a_record_that_is_too_large_unless_that_is_toler
 @pytest.mark.parametrize("timestamps", [[None, None], [5, None], [5, 6]])
 def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | None]) -> None:
     # The client itself refuses what its batches cannot have; this needs no broker.
-    sender = unconnected(stops=False)
+    sender = a_sender()
     try:
         assert sender.send(records([b"k", None], [None, None], timestamps)) == {"t"}
         assert len(sender.producer) == 2
     finally:
         sender.close()
+
+
+@pytest.mark.parametrize("singly", [False, True])
+def test_a_record_above_a_small_limit_is_refused_in_javas_words_and_the_others_are_queued(
+    singly: bool,
+) -> None:
+    sender = a_sender(Limits(request_bytes=300, buffer_bytes=1 << 20))
+    contents = [b"a", bytes(215), bytes(5_000)]
+    batch = records([None] * 3, [None] * 3, [5, None, 5] if singly else [None] * 3, contents)
+    try:
+        sender.send(batch)
+        assert len(sender.producer) == 1
+    finally:
+        sender.close()
+    reasons = [error.str() for _, error in sender._refused]
+    assert reasons == [too_large(301, 300), too_large(5_086, 300)]
+    assert [len(message.value() or b"") for message, _ in sender._refused] == [215, 5_000]
+
+
+@pytest.mark.parametrize("timestamp", [None, 5])
+def test_a_record_that_the_producer_itself_refuses_is_refused_in_javas_words(
+    timestamp: int | None,
+) -> None:
+    sender = a_sender(None, **{"message.max.bytes": 1_000})
+    batch = records([None], [None], [timestamp], [bytes(5_000)])
+    try:
+        sender.send(batch)
+    finally:
+        sender.close()
+    assert [error.str() for _, error in sender._refused] == [too_large(5_086, 1_000)]
 
 
 GROUPS = [

@@ -376,10 +376,10 @@ def test_the_clients_of_an_own_topic_are_the_connectors() -> None:
     }
     own = own_topic(config, "c", props, exactly_once=False)
     assert own is not None
-    assert own.consumer["fetch.min.bytes"] == "7"
+    assert own.consumer["fetch.min.bytes"] == 7
     assert own.consumer["isolation.level"] == "read_uncommitted"
     assert own.consumer["client.id"] == "connector-consumer-c"
-    assert own.producer["linger.ms"] == "11"
+    assert own.producer["linger.ms"] == 11
     assert own.producer["acks"] == "all"
     assert own.admin["client.id"] == "adm"
     forced = own_topic(config, "c", props, exactly_once=True)
@@ -393,5 +393,5 @@ def test_a_connectors_admin_client_is_the_workers_with_changes() -> None:
     settings = connector_admin(config, "me", {"admin.override.bootstrap.servers": "z:9"})
     assert settings["client.id"] == "me"
     assert settings["bootstrap.servers"] == "z:9"
-    assert settings["reconnect.backoff.ms"] == "60"
-    assert settings["retry.backoff.ms"] == "70"
+    assert settings["reconnect.backoff.ms"] == 60
+    assert settings["retry.backoff.ms"] == 70

@@ -326,19 +326,30 @@ def test_a_producer_keeps_what_it_sends_in_order_and_waits_for_all_copies() -> N
     assert producer["bootstrap.servers"] == "broker:9092"
     assert producer["acks"] == "all"
     assert producer["enable.idempotence"] is True
-    assert producer["delivery.timeout.ms"] == "2147483647"
+    assert producer["delivery.timeout.ms"] == 2147483647
     assert producer["client.id"] == "connector-producer-src-0"
 
 
 def test_the_connectors_producer_settings_win_over_the_workers() -> None:
     worker = planner(producer_linger_ms="50", producer_compression_type="lz4")
     producer = source_plan({**SOURCE, "producer.override.linger.ms": "7"}, worker).producer
-    assert (producer["linger.ms"], producer["compression.type"]) == ("7", "lz4")
+    assert (producer["linger.ms"], producer["compression.type"]) == (7, "lz4")
 
 
 def test_a_producer_that_does_not_wait_is_not_idempotent() -> None:
-    producer = source_plan({**SOURCE, "producer.override.acks": "1"}).producer
-    assert (producer["acks"], producer["enable.idempotence"]) == ("1", False)
+    for name, text in (
+        ("acks", "1"),
+        ("retries", "0"),
+        ("enable.idempotence", "false"),
+    ):
+        producer = source_plan({**SOURCE, f"producer.override.{name}": text}).producer
+        assert producer["enable.idempotence"] is False
+        # Or a retried batch could follow later ones.
+        assert producer["max.in.flight.requests.per.connection"] == 1
+    many = {"producer.override.max.in.flight.requests.per.connection": "9"}
+    producer = source_plan({**SOURCE, **many}).producer
+    assert producer["enable.idempotence"] is False
+    assert producer["max.in.flight.requests.per.connection"] == 9
 
 
 def test_a_sink_consumes_in_the_group_of_its_connector() -> None:
@@ -444,8 +455,8 @@ def test_on_a_worker_with_exactly_once_records_go_in_transactions() -> None:
     plan = source_plan({**SOURCE, "producer.override.enable.idempotence": "false"}, exact)
     assert plan.transactions == Transactions(Boundary.POLL, 7000, "o")
     assert plan.producer["transactional.id"] == "workers-src-0"
-    assert plan.producer["enable.idempotence"] == "true"
-    assert "delivery.timeout.ms" not in plan.producer
+    assert plan.producer["enable.idempotence"] is True
+    assert plan.producer["delivery.timeout.ms"] == 60_000  # not longer than a transaction
     own = {
         **SOURCE,
         "transaction.boundary": "INTERVAL",

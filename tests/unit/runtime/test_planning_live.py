@@ -217,3 +217,51 @@ def test_what_stands_behind_placeholders_is_looked_with_and_not_told(
     assert value_of(infos, "host.port")["errors"] == ["Port 1 of [hidden] is closed."]
     assert value_of(infos, "host")["value"] == "${env:PENSTOCK_TEST_HOST}"
     assert "secret-place" not in str(infos)
+
+
+ENV = {"config__providers": "env", "config__providers__env__class": "EnvVarConfigProvider"}
+MISSING = "config provider 'env' has no value for ${env:PENSTOCK_TEST_MISSING}"
+
+
+def test_an_invalid_configuration_names_the_variable_that_is_missing(
+    answers: Callable[..., None],
+) -> None:
+    answers()
+    made = looking(**ENV)
+    props = {
+        **LOOKING,
+        "host": "${env:PENSTOCK_TEST_MISSING}",
+        "host.port": "many",
+    }
+    found = errors(props, made)
+    assert found["host"] == [f"Placeholder in configuration host: {MISSING}"]
+    assert len(found["host.port"]) == 1
+    assert errors({**props, "host.port": "1"}, made) == {}  # as in Kafka Connect
+
+
+def test_a_connector_that_does_not_start_names_the_variable_that_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    props = {
+        "name": "look",
+        "connector.class": "test.Looking",
+        "host": "h",
+        "host.port": "${env:PENSTOCK_TEST_MISSING}",
+    }
+    made = looking(**ENV)
+    with pytest.raises(ConfigInvalid) as refused:
+        made.planned("look", props)
+    assert refused.value.problems[-1] == f"Placeholder in configuration host.port: {MISSING}"
+    assert f"configuration host.port: {MISSING}" in caplog.text
+
+
+def test_a_provider_that_fails_names_the_setting() -> None:
+    files = {"config__providers": "file", "config__providers__file__class": "FileConfigProvider"}
+    props = {"name": "look", "connector.class": "test.Looking", "host": "${file:/no/such:key}"}
+    with pytest.raises(PenstockError) as failed:
+        looking(**files).validate(props)
+    assert failed.value.status == 500
+    assert str(failed.value) == (
+        "Could not read properties from file /no/such (config provider 'file': "
+        "${file:/no/such:key} in 'host')"
+    )

@@ -95,9 +95,9 @@ def start_of(text: str, now_ms: int) -> Start:
 def connect(settings: Settings) -> AdminClient:
     """An admin client. Raises NoAnswer when no broker answers."""
     java = settings.java
-    translated = clients.admin(java)
     try:
         with settings_checked():
+            translated = clients.admin(java)
             client, _ = admin.connect(translated.settings, CONNECT_S)
     except StartupFailed as error:
         last = str(error).partition("Last error: ")[2]
@@ -184,7 +184,8 @@ def messages(
 
     Raises CommandError if Kafka refuses, NoAnswer if expected records do not arrive for 30 s.
     """
-    translated = clients.consumer(settings.java)
+    with settings_checked():
+        translated = clients.consumer(settings.java)
     config: dict[str, Any] = {
         **settings.client(translated),
         "group.id": "penstock-read",  # librdkafka requires one; nothing joins it

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli import files, rest
 from penstock.cli.exits import NotThere, Unusable
 from penstock.config.define import under
+from penstock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
     from penstock.api import HeaderConverter
@@ -108,14 +109,16 @@ def gather(session: Session, options: Options, client: str) -> Settings:
 
 @contextmanager
 def settings_checked() -> Iterator[None]:
-    """Raises Unusable for settings that the Kafka client refuses when it is created."""
+    """Raises Unusable for settings that are invalid, or that the Kafka client refuses when it is
+    created."""
     from confluent_kafka import KafkaException
 
     try:
         yield
-    except KafkaException as error:
+    except (KafkaException, ConfigInvalid) as error:
+        text = str(error) if isinstance(error, ConfigInvalid) else f"{error.args[0].str()}."
         raise Unusable(
-            f"The settings of the Kafka client are invalid: {error.args[0].str()}.",
+            f"The settings of the Kafka client are invalid: {text}",
             "They come from --set, the connector (consumer.override.*, producer.override.*) and "
             "the worker's settings.",
         ) from error

@@ -29,13 +29,13 @@ class Writer:
 
     def __init__(self, settings: Settings, topic: str, partition: int | None) -> None:
         java = {**_DEFAULTS, **settings.java}
-        config: dict[str, Any] = {
-            "delivery.timeout.ms": 30_000,  # a user waits for it
-            "enable.idempotence": java["acks"] in ("all", "-1"),
-            **settings.client(clients.producer(java)),
-            "error_cb": lambda error: None,  # `_done` gets the error
-        }
         with settings_checked():
+            config: dict[str, Any] = {
+                "delivery.timeout.ms": 30_000,  # a user waits for it
+                "enable.idempotence": clients.may_be_idempotent(java),
+                **settings.client(clients.producer(java)),
+                "error_cb": lambda error: None,  # `_done` gets the error
+            }
             self._producer = Producer(config)
         self._topic = topic
         self._place: dict[str, Any] = {} if partition is None else {"partition": partition}

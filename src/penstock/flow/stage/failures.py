@@ -137,6 +137,11 @@ class Failures:
         message: dict[str, Any] = {"key": letter.key, "value": letter.value, "headers": headers}
         if letter.timestamp is not None and letter.timestamp >= 0:
             message["timestamp"] = letter.timestamp
+        if plan.limits is not None:
+            refusal = plan.limits.refusal(letter.key, letter.value, headers)
+            if refusal is not None:
+                self._lost(plan.topic, refusal)
+                return
         while True:
             try:
                 self._producer.produce(plan.topic, on_delivery=self._delivered, **message)

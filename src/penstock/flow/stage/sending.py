@@ -16,6 +16,7 @@ from penstock.data.records import Records
 from penstock.flow.plan import Settings, SourcePlan, TopicGroup
 from penstock.flow.stage.failures import TaskFailed
 from penstock.ids import TopicPartition
+from penstock.kafka.limits import Limits, record_bytes, too_large
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class Sending:
         self.first_refused: int | None = None
         """The first poll since the last flush that a refused record is from."""
         self._topics = Topics(plan.topic_groups, plan.admin)
+        self._limits = plan.limits
+        self._most_bytes = int(plan.producer.get("message.max.bytes", 0))
         self._refused: list[Refused] = []
         self._introduced = False
         self._acknowledged: dict[TopicPartition, list[float]] = {}  # for interceptors
@@ -96,12 +99,18 @@ class Sending:
                 if topic != last:
                     self._prepare(topic)
                     last = topic
+                if self._limits is not None and (
+                    refusal := _refusal(self._limits, topic, row, records)
+                ):
+                    raise RecordRefused(row, refusal)
                 self._produce_one(topic, row, records, report)
             return set(records.topics)
         topics: set[str] = set()
         for topic, rows in _by_topic(records.topics):
             self._prepare(topic)
             topics.add(topic)
+            if self._limits is not None:
+                rows = self._small_enough(self._limits, topic, rows, records, report)
             if singly:
                 for row in rows:
                     self._produce_one(topic, row, records, report)
@@ -118,10 +127,30 @@ class Sending:
     def _may_be_too_large(self, records: Records) -> bool:
         """Whether the producer may refuse a record for its size. A batch cannot be stopped there,
         so these records are produced one by one."""
-        return any(
+        return self._limits is not None or any(
             max(map(len, filter(None, cells)), default=0) > self._large_bytes
             for cells in (records.values.values, records.keys.values)
         )
+
+    def _small_enough(
+        self,
+        limits: Limits,
+        topic: str,
+        rows: range | list[int],
+        records: Records,
+        report: Report,
+    ) -> list[int]:
+        """The rows that may be sent; the others are refused as Java's producer refuses them."""
+        fitting = []
+        for row in rows:
+            refusal = _refusal(limits, topic, row, records)
+            if refusal is None:
+                fitting.append(row)
+            else:
+                message, error = refusal
+                report(error, message)
+                self._raise_if_broken()
+        return fitting
 
     def send_row(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Queues a record of an internal topic."""
@@ -203,10 +232,11 @@ class Sending:
             full = []
             for message in [message for message in messages if "_error" in message]:
                 error: KafkaError = message.pop("_error")
+                unsent = _Unsent(topic, message)
                 if error.code() == KafkaError._QUEUE_FULL:
                     full.append(message)
                 else:
-                    report(error, _Unsent(topic, message))
+                    report(self._in_javas_words(error, unsent), unsent)
                     self._raise_if_broken()
             messages = full
             if messages:
@@ -214,14 +244,8 @@ class Sending:
                 self.producer.poll(0.1)  # let the broker catch up
 
     def _produce_one(self, topic: str, row: int, records: Records, report: Report) -> None:
-        record_headers = records.headers[row] if records.headers else ()
-        headers = [(header.name, header.value) for header in record_headers]
-        message = _message(
-            records.keys.values[row],
-            records.values.values[row],
-            records.partitions[row],
-            records.timestamps[row],
-        )
+        key, value, headers = _parts(row, records)
+        message = _message(key, value, records.partitions[row], records.timestamps[row])
         while True:
             try:
                 self.producer.produce(topic, headers=headers, on_delivery=report, **message)
@@ -232,11 +256,22 @@ class Sending:
                 self.producer.poll(0.1)
             except KafkaException as error:
                 unsent = _Unsent(topic, {**message, "headers": headers})
-                if self._stops:
-                    raise RecordRefused(row, (unsent, error.args[0])) from error
-                report(error.args[0], unsent)
-                self._raise_if_broken()
+                self._refuse(row, unsent, error.args[0], report)
                 return
+
+    def _refuse(self, row: int, message: _Unsent, error: KafkaError, report: Report) -> None:
+        """Refuses a record that the producer did not accept."""
+        error = self._in_javas_words(error, message)
+        if self._stops:
+            raise RecordRefused(row, (message, error))
+        report(error, message)
+        self._raise_if_broken()
+
+    def _in_javas_words(self, error: KafkaError, message: _Unsent) -> KafkaError:
+        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            return error
+        size = record_bytes(message.key(), message.value(), message.headers())
+        return KafkaError(error.code(), too_large(size, self._most_bytes))
 
     def _delivered(self, poll: int | None, error: KafkaError | None, message: Any) -> None:
         if error is not None:
@@ -371,6 +406,28 @@ def _messages(rows: range | list[int], records: Records) -> list[dict[str, Any]]
     ):
         return [{"value": values[row]} for row in rows]
     return [_message(keys[row], values[row], partitions[row], timestamps[row]) for row in rows]
+
+
+def _parts(row: int, records: Records) -> tuple[bytes | None, bytes | None, list[Any]]:
+    """Key, value and headers of a converted record."""
+    headers = records.headers[row] if records.headers else ()
+    return (
+        records.keys.values[row],
+        records.values.values[row],
+        [(header.name, header.value) for header in headers],
+    )
+
+
+def _refusal(
+    limits: Limits, topic: str, row: int, records: Records
+) -> tuple[_Unsent, KafkaError] | None:
+    """The record and the error, if Java's producer would refuse it."""
+    key, value, headers = _parts(row, records)
+    text = limits.refusal(key, value, headers)
+    if text is None:
+        return None
+    message = _Unsent(topic, {"key": key, "value": value, "headers": headers})
+    return message, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)
 
 
 def _message(
