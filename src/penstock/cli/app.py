@@ -18,6 +18,7 @@ from penstock.cli.exits import CommandError, Exit
 from penstock.cli.records.commands import read, write
 from penstock.cli.session import Session, common
 from penstock.cli.show import note
+from penstock.config.redaction import redacted
 from penstock.errors import PenstockError
 
 SECTIONS: Final[Sequence[tuple[str, Sequence[click.Command]]]] = (
@@ -137,6 +138,6 @@ def _print_error(error: PenstockError, session: Session) -> None:
     body: bytes = getattr(error, "body", b"")  # the worker's response, for programs
     if session.json and body:
         click.echo(body.rstrip(b"\n"))
-    note(f"penstock: {error}")
+    note(f"penstock: {redacted(str(error))}")
     if isinstance(error, CommandError) and error.advice:
         note(error.advice)

@@ -339,6 +339,12 @@ class Config:
         """The settings as given whose names start with `prefix`, without it."""
         return under(self.props, prefix)
 
+    def secrets(self) -> Iterator[str]:
+        """The values of PASSWORD settings."""
+        for value in self._values.values():
+            if isinstance(value, Secret) and value.value:
+                yield value.value
+
     def __repr__(self) -> str:
         # An unknown setting may be a secret of the client that gets it.
         unknown = {name: HIDDEN for name in self.props if name not in self._values}

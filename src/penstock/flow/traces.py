@@ -1,7 +1,7 @@
 """Why a connector or task failed: the trace in its status, and whether the error is transient.
 
 A trace begins with a one-line summary: the error, its message and its root cause. The causes
-follow, a line each, and the stack without the engine's frames.
+follow, a line each, and the stack without the engine's frames. Credentials are redacted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.config.redaction import redacted
 from penstock.errors import PenstockError
 
 log = logging.getLogger(__name__)
@@ -83,18 +84,18 @@ def trace_of(error: BaseException) -> Trace:
         return error.trace
     text = str(error)
     if (start := text.find(_PYTHON)) >= 0:  # Spark's, of an error in a Python process
-        return Trace(_of_python(text[start:]), passes(error) or java_may_pass(text))
+        return Trace(redacted(_of_python(text[start:])), passes(error) or java_may_pass(text))
     chain = list(_chain(error))
     lines = [_with_root(_line(error), chain)]
     lines += [f"Caused by: {_line(cause)}" for cause in chain[1:]]
     lines += text.strip().split("\n")[1:]
     lines += _stack(chain)
-    return Trace("\n".join(lines), passes(error) or java_may_pass(text))
+    return Trace(redacted("\n".join(lines)), passes(error) or java_may_pass(text))
 
 
 def message_of(error: BaseException) -> str:
     """The message of an error and, unless the message names it, its root cause."""
-    return _with_root(str(error), list(_chain(error)))
+    return redacted(_with_root(str(error), list(_chain(error))))
 
 
 def java_may_pass(trace: str) -> bool:

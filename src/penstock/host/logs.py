@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.config.redaction import redacted
 from penstock.errors import StartupFailed
 from penstock.ids import TaskId
 
@@ -83,6 +84,9 @@ class TextLines(logging.Formatter):
         level = level_name(record.levelno)
         return f"[{time_text}] {level} {_mark()}{record.message} ({record.name})"
 
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
+
 
 class JsonLines(logging.Formatter):
     """An object per line: `timestamp` (UTC), `level`, `logger`, `thread`, `message`; `connector`
@@ -95,7 +99,7 @@ class JsonLines(logging.Formatter):
             "level": level_name(record.levelno),
             "logger": record.name,
             "thread": record.threadName,
-            "message": record.getMessage(),
+            "message": redacted(record.getMessage()),
         }
         match _about.get():
             case TaskId(connector, number):
@@ -107,7 +111,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
-            line["exception"] = record.exc_text
+            line["exception"] = redacted(record.exc_text)
         return orjson.dumps(line).decode()
 
 

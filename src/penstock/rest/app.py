@@ -17,6 +17,7 @@ from starlette.responses import Response as HttpResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.config.listeners import Listener
+from penstock.config.redaction import redacted
 from penstock.data.java_maps import hash_map_order
 from penstock.errors import PenstockError
 from penstock.rest import openapi
@@ -70,7 +71,7 @@ def application(context: Context, routes: Sequence[Route] = ROUTES) -> ASGIApp:
             status, code, message = error_of(error)
             if not isinstance(error, HttpError | PenstockError):
                 log.exception("%s %s failed", request.method, request.url.path)
-            body = {"error_code": code, "message": message}
+            body = {"error_code": code, "message": redacted(message)}
             response = _response(Response(status, body), typed=not isinstance(error, Unroutable))
         if "expect" not in request.headers:
             await _pass_over(request)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from penstock.api import (
     Connector,
@@ -96,6 +96,8 @@ class Planner:
         self._registry = registry
         self._holds = holds
         self.providers = Providers(worker.props, registry)
+        self.providers.remember(worker.secrets())
+        self.providers.remember(_client_secrets(worker.props))
         self._validator = Validator(worker, registry, self.providers)
         self._clients = TaskClients(worker)
 
@@ -116,7 +118,7 @@ class Planner:
         secrets = [
             value for key in settings if key.kind is PASSWORD and (value := props.get(key.name))
         ]
-        return masked(self.providers.redacted(text), secrets, HIDDEN)
+        return masked(self.providers.masked(text), secrets, HIDDEN)
 
     def restarts(self, config: RawProps) -> RestartPolicy:
         """The restart policy of a connector; no restarts if its settings are invalid."""
@@ -149,6 +151,7 @@ class Planner:
         with _explaining(transformed):
             framework = self._validator.framework(entry, props).parse(props)
             own = entry.plugin.config.parse(props)
+        self._remember(props, framework, own)
         assert issubclass(entry.cls, Connector)
         most = framework[keys.TASKS_MAX]
         connector = running or entry.cls()
@@ -196,11 +199,17 @@ class Planner:
         with _explaining(transformed, own_made):
             framework = self._validator.framework(entry, props).parse(props)
             own = entry.plugin.config.parse(_texts(own_made.props))
+        self._remember(props, framework, own)
         conversion = Conversion(
             key=self._converter(props, keys.KEY_CONVERTER.name),
             value=self._converter(props, keys.VALUE_CONVERTER.name),
             header=self._converter(props, keys.HEADER_CONVERTER.name),
             transforms=tuple(self._transform(alias, props) for alias in framework[keys.TRANSFORMS]),
+        )
+        self._remember(
+            props,
+            *(each.config for each in (conversion.key, conversion.value, conversion.header)),
+            *(transform.config for transform in conversion.transforms),
         )
         tolerance = Tolerance(
             tolerate_all=framework[keys.ERRORS_TOLERANCE].lower() == "all",
@@ -254,6 +263,12 @@ class Planner:
             commit_interval_ms=self._worker[worker_keys.OFFSET_FLUSH_INTERVAL],
             interceptors=interceptors.plans(self._registry, "consumer", client_settings),
         )
+
+    def _remember(self, props: Props, *configs: Config) -> None:
+        """Redacts the secrets of a connector in messages, logs and traces."""
+        for config in configs:
+            self.providers.remember(config.secrets())
+        self.providers.remember(_client_secrets(props))
 
     def _converter(self, props: Props, name: str) -> ConverterPlan:
         """The connector's settings if it sets the class, else the worker's; they are not merged
@@ -315,6 +330,17 @@ class Planner:
                 )
             )
         return tuple(groups)
+
+
+_CLIENT_SECRETS: Final = (
+    "sasl.jaas.config",
+    *(key.name for key in worker_keys.SSL if key.kind is PASSWORD),
+)
+
+
+def _client_secrets(props: Props) -> list[str]:
+    """The secrets among settings of Kafka clients, with any prefix."""
+    return [text for name, text in props.items() if text and name.endswith(_CLIENT_SECRETS)]
 
 
 @contextmanager

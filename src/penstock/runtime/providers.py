@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from penstock.config.checks import checking
 from penstock.config.define import HIDDEN, LIST, STRING, Config, ConfigDef, Key, Props, under
 from penstock.config.properties import parse_properties_text
 from penstock.config.providers import Ask, Lookup, ProviderFailed, Transformed, masked, transformed
+from penstock.config.redaction import redacted, without
 from penstock.config.regex import RegexInvalid, compile_java
 from penstock.config.worker_keys import CONFIG_PROVIDERS, PLUGIN_PATH
 from penstock.errors import ConfigInvalid
@@ -177,6 +178,7 @@ class Providers:
             if props.get(f"{CONFIG_PROVIDERS.name}.{name}.class") is not None
         }
         self._secrets: dict[str, None] = {}  # the newest last
+        self._passwords: dict[str, None] = {}
         self._lock = threading.Lock()
 
     def transformed(self, config: Mapping[str, str | None]) -> Transformed:
@@ -185,23 +187,25 @@ class Providers:
         result = transformed(config, asks)
         if result.secrets:
             with self._lock:
-                for secret in sorted(result.secrets):
-                    self._secrets.pop(secret, None)
-                    self._secrets[secret] = None
-                while len(self._secrets) > _REMEMBERED:
-                    del self._secrets[next(iter(self._secrets))]
+                _newest(self._secrets, result.secrets)
         return result
 
-    @property
-    def any_secrets(self) -> bool:
-        """Whether any value has to be redacted."""
-        return bool(self._secrets)
+    def remember(self, secrets: Iterable[str]) -> None:
+        """Redacts the values of these PASSWORD settings, too, from now on."""
+        with self._lock:
+            _newest(self._passwords, secrets)
 
     def redacted(self, text: str) -> str:
-        """The text with all values redacted that providers have returned so far."""
+        """The text without all values that providers have returned so far, or that are remembered,
+        and without what looks like a credential."""
+        return redacted(self.masked(text))
+
+    def masked(self, text: str) -> str:
+        """The text without all values that providers have returned so far, or that are
+        remembered."""
         with self._lock:
-            secrets = list(self._secrets)
-        return masked(text, secrets, HIDDEN)
+            secrets, passwords = list(self._secrets), list(self._passwords)
+        return without(masked(text, secrets, HIDDEN), passwords)
 
     def close(self) -> None:
         for name, provider in self._providers.items():
@@ -211,20 +215,27 @@ class Providers:
                 log.warning("failed to close config provider '%s': %s", name, error)
 
 
+def _newest(known: dict[str, None], secrets: Iterable[str]) -> None:
+    for secret in sorted(secrets):
+        known.pop(secret, None)
+        known[secret] = None
+    while len(known) > _REMEMBERED:
+        del known[next(iter(known))]
+
+
 class LogFilter(logging.Filter):
-    """Redacts the values of providers in all log records, including those of libraries."""
+    """Redacts secrets in all log records, including those of libraries."""
 
     def __init__(self, providers: Providers) -> None:
         super().__init__()
         self._providers = providers
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if self._providers.any_secrets:
-            record.msg, record.args = self._providers.redacted(record.getMessage()), ()
-            if record.exc_info and not record.exc_text:
-                record.exc_text = _TRACES.formatException(record.exc_info)
-            if record.exc_text:
-                record.exc_text = self._providers.redacted(record.exc_text)
+        record.msg, record.args = self._providers.redacted(record.getMessage()), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = _TRACES.formatException(record.exc_info)
+        if record.exc_text:
+            record.exc_text = self._providers.redacted(record.exc_text)
         return True
 
 

@@ -20,6 +20,7 @@ from penstock.config import worker as worker_config
 from penstock.config.checks import version_range_problem
 from penstock.config.define import (
     HIDDEN,
+    PASSWORD,
     REQUIRED,
     Choices,
     Config,
@@ -32,6 +33,7 @@ from penstock.config.define import (
     with_errors,
 )
 from penstock.config.providers import Transformed
+from penstock.config.redaction import without
 from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.data.java_maps import hash_map_copy, hash_map_order
@@ -71,7 +73,28 @@ class Validator:
         """
         transformed = self._providers.transformed(props)
         infos = _as_submitted(self._validate(transformed.props), props, transformed.props)
-        return _explained(infos, transformed)
+        return self._without_secrets(_explained(infos, transformed), transformed.props)
+
+    def _without_secrets(self, infos: render.Json, used: Mapping[str, str | None]) -> render.Json:
+        """The response with no secret in its errors."""
+        secrets = [
+            text
+            for info in infos["configs"]
+            if info["definition"] is not None
+            and info["definition"]["type"] == PASSWORD.name
+            and (text := used.get(info["definition"]["name"]))
+        ]
+
+        def shown(info: render.Json) -> render.Json:
+            value = info["value"]
+            if value is None or not value["errors"]:
+                return info
+            errors = [
+                self._providers.redacted(without(error, secrets)) for error in value["errors"]
+            ]
+            return {**info, "value": {**value, "errors": errors}}
+
+        return {**infos, "configs": [shown(info) for info in infos["configs"]]}
 
     def _validate(self, props: Mapping[str, str | None]) -> render.Json:
         name = props.get(keys.CONNECTOR_CLASS.name)

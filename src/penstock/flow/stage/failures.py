@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.api import Failed, Use
+from penstock.config.redaction import redacted
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.json import JsonConverter
 from penstock.data.records import Column, Header, Records
@@ -193,7 +194,7 @@ def context_headers(
         ("exception.message", message_of(cause) if cause.args else None),
         (
             "exception.stacktrace",
-            f"{exception_class}: {''.join(traceback.format_exception(cause))}",
+            redacted(f"{exception_class}: {''.join(traceback.format_exception(cause))}"),
         ),
     ]
     return [
