@@ -128,6 +128,7 @@ class Flow:
             },
             topic_groups,
             transactions,
+            admin=clients.admin({"bootstrap.servers": self._bootstrap}).settings,
         )
 
     def sink(

@@ -152,10 +152,10 @@ class SourcePlan:
     tolerance: Tolerance
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
     topic_groups: tuple[TopicGroup, ...] = ()  # empty: left to the broker
-    admin: Settings = field(default_factory=dict, repr=False)  # creates topics of the groups
-    limits: Limits | None = None  # of records; None: the producer applies them
     transactions: Transactions | None = None  # None: at least once
     interceptors: tuple[InterceptorPlan, ...] = ()
+    admin: Settings = field(default_factory=dict, repr=False)  # creates topics of the groups
+    limits: Limits | None = None  # of records; None: the producer applies them
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""
