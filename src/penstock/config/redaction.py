@@ -67,7 +67,7 @@ _MEMBER: Final = re.compile(
     rf"""(?P<open>["'](?:{_NAMES}|authorization)["']\s*[:=]\s*[b]?)(?P<quoted>{_QUOTED})""",
     re.IGNORECASE | re.VERBOSE,
 )
-_NOT_SECRET: Final = re.compile(r"\[hidden\].*|\*+|…|\.\.\.|\$\{.*|<.*|null|None|")
+_NOT_SECRET: Final = re.compile(r"\[hidden\].*|\*+\W*|…|\.\.\.|\$\{.*|<.*|null|None|")
 
 
 def redacted(text: str) -> str:
