@@ -251,6 +251,22 @@ def test_files_are_moved_when_they_are_stored_also_by_the_next_task(plain: Site)
     assert not list((plain.folder / "in").iterdir())
 
 
+def test_files_of_the_same_name_in_different_folders_do_not_replace_each_other(
+    plain: Site,
+) -> None:
+    config = plain.config(monitor_update="/in/*/:t,/more/:t", monitor_tail="/log:t")
+    config |= {"penstock.ftp.after": "move", "penstock.ftp.after.folder": "/done"}
+    files = {"in/a/x": b"1", "in/b/x": b"2", "more/x": b"3"}
+    for path, data in files.items():
+        plain.put(path, data)
+    task = plain.reader(config)
+    assert sorted(row[2] for row in task.read()) == [b"1", b"2", b"3"]
+    task.read()
+    done = plain.folder / "done"
+    moved = {str(file.relative_to(done)): file.read_bytes() for file in done.rglob("x")}
+    assert moved == files
+
+
 def test_tasks_share_the_files(plain: Site) -> None:
     for number in range(40):
         plain.put(f"in/{number}", b"%d" % number)

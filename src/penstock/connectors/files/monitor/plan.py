@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -9,6 +10,7 @@ from enum import Enum
 from penstock.api.schema import Schema
 from penstock.connectors.files.monitor.changes import Mode, Shrunk
 from penstock.connectors.files.monitor.patterns import Pattern
+from penstock.connectors.files.stores.folders import absolute
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,10 @@ class MonitorPlan:
     after_folder: str = ""
     share: int = 0
     shares: int = 1
+
+    def moved(self, path: str) -> str:
+        """Where a file of a watch of mode UPDATE is moved to: its path below the folder that all of
+        these watches share is kept, so that files of different folders never replace each other."""
+        folders = [watch.pattern.folder for watch in self.watches if watch.mode is Mode.UPDATE]
+        shared = posixpath.commonpath(folders).rstrip("/")
+        return absolute(f"{self.after_folder}/{path.removeprefix(f'{shared}/')}")

@@ -43,7 +43,6 @@ from penstock.connectors.files.stores.folders import (
     IdentityRefused,
     Item,
     LoginRefused,
-    absolute,
 )
 from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
@@ -359,8 +358,7 @@ class MonitorReader(SourceReader):
             if self._plan.after is After.DELETE:
                 self._store.delete(found)
             else:
-                name = found.path.rpartition("/")[2]
-                self._store.move(found, absolute(f"{self._plan.after_folder}/{name}"))
+                self._store.move(found, self._plan.moved(found.path))
         except (StoreUnavailable, StoreRefused) as error:
             if found.path not in self._warned:
                 self._warned.add(found.path)

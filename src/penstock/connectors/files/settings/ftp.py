@@ -271,7 +271,8 @@ AFTER_FOLDER: Final = Key(
     STRING,
     default="",
     importance=LOW,
-    doc="The folder that files are moved to; it is created if missing.",
+    doc="The folder that files are moved to, with their path below the folder that all paths of "
+    "monitor.update share; folders are created if missing.",
     group=_GROUP,
     order=11,
 )
