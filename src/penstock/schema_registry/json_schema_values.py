@@ -336,12 +336,31 @@ def _struct_reader(schema: Schema) -> Read:
     return read_struct
 
 
+class _FieldMisfit(DataError):
+    """A field does not fit its schema; the message names its path."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"Field '{path}': {reason}")
+
+
 def _field_reader(field: Field) -> FieldWork:
     schema = field.schema
     natural, fits = _NATURAL.get(schema.type, (None, None))
+    read = _slot_reader(schema, f'field: "{field.name}"')
+
+    def convert(node: Value) -> Value:
+        try:
+            return read(node)
+        except _FieldMisfit as inner:
+            raise _FieldMisfit(f"{field.name}.{inner.path}", inner.reason) from inner
+        except DataError as cause:
+            raise _FieldMisfit(field.name, str(cause)) from cause
+
     return FieldWork(
         field.name,
-        _slot_reader(schema, f'field: "{field.name}"'),
+        convert,
         natural if schema.logical is None else None,
         None if schema.type is Type.FLOAT64 else fits,
         null_stays=schema.optional and schema.default is None,

@@ -197,7 +197,10 @@ def test_a_required_field_that_is_null_is_left_out_and_reads_as_null(scope: Scop
     assert cells == [b'\0\0\0\0\1{"b":1}']
     assert read(converter, cells).values == [{"a": None, "b": 1, "c": None}]
     assert errors_of_reading(converter, [b'\0\0\0\0\1{"b":null}']) == {
-        0: "Invalid null value for required INT32 field"
+        0: "Field 'b': Invalid null value for required INT32 field"
+    }
+    assert errors_of_reading(converter, [b'\0\0\0\0\1{"b":1,"c":{"title":null,"pages":2}}']) == {
+        0: "Field 'c.title': Invalid null value for required STRING field"
     }
 
 
@@ -242,7 +245,11 @@ REFUSED_JSON: list[tuple[Schema, str, str]] = [
     (s.decimal(0), "true", "Invalid type for Decimal, underlying representation should be numeric"),
     (s.DATE, '"x"', "Invalid type for Date, underlying representation should be integer but was"),
     (UNION_OF, "true", "Did not find matching oneof field for data"),
-    (s.struct({"a": s.array(s.STRING)}), '{"a":[1]}', "Invalid value: null used for required"),
+    (
+        s.struct({"a": s.array(s.STRING)}),
+        '{"a":[1]}',
+        "Field 'a': Invalid value: null used for required",
+    ),
     (s.INT8, "{", NOT_READ),
 ]
 
