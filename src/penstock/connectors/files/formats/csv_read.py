@@ -195,7 +195,9 @@ def _open(
                 continue
             first = data_begin
         try:
-            rows.append([cell or None for cell in _cells(record, reading, reading.null)])
+            cells = _cells(record, reading, reading.null)
+            hides_nulls = reading.dialect.nulls is Nulls.NEITHER
+            rows.append([cell or None for cell in cells] if hides_nulls else cells)
         except DataError:
             continue  # the record fails later, when it is read
     if header is None or first is None or (growing and reading.infer and not rows):
@@ -362,7 +364,10 @@ def _cells(record: bytes, reading: CsvReading, null: str) -> list[str | None]:
             end = text.find(delimiter, at)
             end = len(text) if end < 0 else end
             cell = text[at:end]
-            cells.append(None if null and cell == null else nulls.of(cell, False))
+            if null:
+                cells.append(None if cell == null else cell)
+            else:
+                cells.append(nulls.of(cell, False))
             at = end
         if at >= len(text):
             return cells

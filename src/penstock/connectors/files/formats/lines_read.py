@@ -256,7 +256,7 @@ class LineDecoder(Decoder, Generic[L]):
         data = block.data
         has_bom = self.is_text and block.begin == 0 and data.startswith(BOM)
         line_ends = self.find(data)
-        if not block.complete and not (len(line_ends) and line_ends[-1] == len(data)):
+        if not (len(line_ends) and line_ends[-1] == len(data)):
             line_ends = np.append(line_ends, len(data))
         previous = self._line
         if previous is not None:

@@ -91,3 +91,17 @@ def test_white_space_before_a_quote_is_left_out_or_kept() -> None:
 def test_carriage_returns_are_kept_if_asked_for() -> None:
     assert read("id,name\n1,a\r\n", dialect()) == [{"id": "1", "name": "a"}]
     assert read("id,name\n1,a\r\n", dialect(keeps_cr=True)) == [{"id": "1", "name": "a\r"}]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 9, 1 << 20])
+def test_carriage_returns_end_records_in_blocks_of_any_size(max_bytes: int) -> None:
+    its = reading("Csv", csv_dialect=Dialect(opencsv=Parser(), nulls=Nulls.NEITHER))
+    found = values(its, b"a,b\r1,2\r3,4\r", max_bytes=max_bytes)
+    assert found == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+
+
+def test_a_null_text_and_empty_quotes_mean_the_same_for_the_parser_in_python() -> None:
+    odd = b'a,b\nNULL,\n5" pipe,"x"\n'
+    assert values(reading("Csv", csv_null="NULL"), odd)[0] == {"a": None, "b": ""}
+    quoted = b'a,b\n"",1\n"2",2\n'
+    assert values(reading("Csv", csv_infer_rows=5), quoted)[0] == {"a": "", "b": 1}
