@@ -267,6 +267,18 @@ def test_files_of_the_same_name_in_different_folders_do_not_replace_each_other(
     assert moved == files
 
 
+def test_a_file_that_is_moved_does_not_replace_an_earlier_one_of_its_name(plain: Site) -> None:
+    config = plain.config(monitor_update="/in/:t")
+    config |= {"penstock.ftp.after": "move", "penstock.ftp.after.folder": "/done"}
+    for content in (b"a", b"bb", b"ccc"):
+        plain.put("in/x.csv", content)
+        task = plain.reader(config)
+        assert [row[2] for row in task.read()] == [content]
+        plain.reader(config, task.stored()).read()
+    moved = {file.name: file.read_bytes() for file in (plain.folder / "done").iterdir()}
+    assert moved == {"x.csv": b"a", "x.1.csv": b"bb", "x.2.csv": b"ccc"}
+
+
 def test_tasks_share_the_files(plain: Site) -> None:
     for number in range(40):
         plain.put(f"in/{number}", b"%d" % number)

@@ -44,7 +44,12 @@ from penstock.connectors.files.stores.folders import (
     Item,
     LoginRefused,
 )
-from penstock.connectors.files.stores.reading import FileChanged, ListedFile, OpenFile
+from penstock.connectors.files.stores.reading import (
+    FileChanged,
+    ListedFile,
+    OpenFile,
+    move_without_replacing,
+)
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -358,7 +363,7 @@ class MonitorReader(SourceReader):
             if self._plan.after is After.DELETE:
                 self._store.delete(found)
             else:
-                self._store.move(found, self._plan.moved(found.path))
+                move_without_replacing(self._store, found, self._plan.moved(found.path))
         except (StoreUnavailable, StoreRefused) as error:
             if found.path not in self._warned:
                 self._warned.add(found.path)

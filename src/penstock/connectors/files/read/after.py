@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
 
-from penstock.connectors.files.stores.reading import ListedFile, ReadStore
+from penstock.connectors.files.stores.reading import ListedFile, ReadStore, move_without_replacing
 
 
 class Policy(Enum):
@@ -65,11 +65,11 @@ class After:
         if error:
             if self.errors is None:
                 return False
-            store.move(found, self.destination(found, error=True))
+            move_without_replacing(store, found, self.destination(found, error=True))
         elif self.policy is Policy.NONE:
             return False
         elif self.policy is Policy.DELETE:
             store.delete(found)
         else:
-            store.move(found, self.destination(found))
+            move_without_replacing(store, found, self.destination(found))
         return True

@@ -122,6 +122,23 @@ class ReadStore(ABC):
         """Releases connections."""
 
 
+def move_without_replacing(store: ReadStore, found: ListedFile, to: str) -> None:
+    """Moves a file, but never over another one: `x.csv` becomes `x.1.csv` if there is an `x.csv`
+    with other content. May be repeated."""
+    folder, slash, name = to.rpartition("/")
+    stem, dot, rest = name[1:].partition(".")
+    target, number = to, 0
+    while (taken := store.find(target)) is not None and not _is_copy(taken, found):
+        number += 1
+        target = f"{folder}{slash}{name[:1]}{stem}.{number}{dot}{rest}"
+    store.move(found, target)
+
+
+def _is_copy(taken: ListedFile, found: ListedFile) -> bool:
+    """Whether a store that copies files has copied this one, and only not removed it yet."""
+    return bool(found.version) and (taken.size, taken.version) == (found.size, found.version)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A file or a folder in a folder."""

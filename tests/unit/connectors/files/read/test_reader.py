@@ -125,6 +125,18 @@ def test_what_was_due_when_a_task_stopped_is_done_when_it_starts_again(tmp_path:
     run.reader.close()
 
 
+def test_a_moved_file_does_not_replace_an_earlier_one_of_its_name(tmp_path: Path) -> None:
+    run = Run(tmp_path, cleanup_policy="MOVE")
+    for number in range(3):
+        (run.input / "a.tar.json").write_text(f"{number}\n")
+        assert run.read() == [number]
+        run.store()
+        assert run.read() == []
+    assert names(run.done) == ["a.1.tar.json", "a.2.tar.json", "a.tar.json"]
+    assert (run.done / "a.2.tar.json").read_text() == "2\n"
+    run.reader.close()
+
+
 def test_files_in_folders_keep_their_path_when_they_are_moved(tmp_path: Path) -> None:
     run = Run(tmp_path, cleanup_policy="MOVE", input_path_walk_recursively="true")
     run.props["finished.path"] = str(run.input / "done")
