@@ -2,8 +2,9 @@
 
 Like `convert.json_read` and `convert.json_write`, which handle primitives, with these differences:
 
-- null for a required field is allowed when writing: the property is omitted. A missing property
-  reads as null; an explicit null for a required field is refused;
+- null for a required field is allowed when writing: the property is omitted. A missing property of
+  the outermost struct reads as null. One of a struct in it is refused, because Kafka's `Struct.put`
+  validates structs; so is an explicit null for a required field;
 - maps whose keys are not text are lists of `{"key": …, "value": …}`;
 - a union is the JSON of the alternative that is set. Reading chooses the first alternative that
   has the value's JSON type, or else the struct that has most of the object's properties.
@@ -258,7 +259,11 @@ def _value_reader(schema: Schema, location: str | None) -> Read:
             case Type.MAP:
                 return _map_reader(schema, location)
             case Type.STRUCT:
-                return _union_reader(schema) if is_union(schema) else _struct_reader(schema)
+                return (
+                    _union_reader(schema)
+                    if is_union(schema)
+                    else _struct_reader(schema, is_validated=location is not None)
+                )
     return json_read.reader(replace(schema, optional=True, default=None), replace_null=False)
 
 
@@ -311,9 +316,9 @@ def _map_reader(schema: Schema, location: str | None) -> Read:
     return read_object if keyed_by_text(schema) else read_entries
 
 
-def _struct_reader(schema: Schema) -> Read:
+def _struct_reader(schema: Schema, *, is_validated: bool) -> Read:
     names = list(schema.field_names)
-    fields = [_field_reader(field) for field in schema.fields]
+    fields = [_field_reader(field, is_validated=is_validated) for field in schema.fields]
     shapes = Shapes(fields)
     absent = dict.fromkeys(names, ABSENT)
 
@@ -345,10 +350,11 @@ class _FieldMisfit(DataError):
         super().__init__(f"Field '{path}': {reason}")
 
 
-def _field_reader(field: Field) -> FieldWork:
+def _field_reader(field: Field, *, is_validated: bool) -> FieldWork:
     schema = field.schema
     natural, fits = _NATURAL.get(schema.type, (None, None))
-    read = _slot_reader(schema, f'field: "{field.name}"')
+    location = f'field: "{field.name}"'
+    read = (_inner_reader if is_validated else _slot_reader)(schema, location)
 
     def convert(node: Value) -> Value:
         try:

@@ -204,6 +204,18 @@ def test_a_required_field_that_is_null_is_left_out_and_reads_as_null(scope: Scop
     }
 
 
+def test_a_missing_required_field_of_an_inner_struct_is_refused(scope: Scope) -> None:
+    converter = scope()
+    schema = s.struct({"c": BOOK, "l": s.array(BOOK)})
+    cells = [b'{"c":{"pages":2},"l":[]}', b'{"c":{"title":"t","pages":2},"l":[{"pages":1}]}', b"{}"]
+    write(converter, Column.of([{"c": {"title": "t", "pages": 2}, "l": []}], schema))
+    message = 'Invalid value: null used for required field: "title", schema type: STRING'
+    assert errors_of_reading(converter, [b"\0\0\0\0\1" + cell for cell in cells]) == {
+        0: f"Field 'c.title': {message}",
+        1: f"Field 'l.title': {message}",
+    }
+
+
 READ_LENIENTLY: list[tuple[Schema, str, Value]] = [
     (s.INT8, "300", 44),
     (s.INT32, '"x"', 0),
