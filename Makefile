@@ -97,7 +97,7 @@ ALONE := tests/integration/test_jdbc_driver.py
 # in FAMILIES, by default the ones with uncommitted changes. A family may import penstock.api only, so a change in
 # one cannot break another.
 SLOW := churn compose container exactly_once faults_connectors faults_workers image openapi plugins rolling_restart \
-  spark_cluster standalone template tutorial upgrade wheel worker_that_dies
+  sink_chaos spark_cluster standalone template tutorial upgrade wheel worker_that_dies
 FAMILIES ?= $(sort $(shell git diff --name-only HEAD -- src/penstock/connectors | cut -d/ -f4))
 ALL_FAMILIES := cassandra files http jdbc mongodb mqtt redis search
 TESTS_files := aiven file files folder ftp gcs_azure hdfs s3
@@ -120,7 +120,7 @@ soak: $(READY) ## at length what `make test` does a little of: random faults for
 	@$(BIN)/python -m penstock.testing.sim.chaos --seeds $(SEEDS) --jobs $(JOBS)
 	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 tests/property
 	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/sim/test_scale.py \
-	  tests/e2e/test_churn.py tests/e2e/test_exactly_once.py tests/e2e/test_files_kills.py
+	  tests/e2e/test_churn.py tests/e2e/test_exactly_once.py tests/e2e/test_files_kills.py tests/e2e/test_sink_chaos.py
 
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

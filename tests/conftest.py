@@ -67,6 +67,7 @@ LONGEST: Final = (
     "e2e/test_cassandra.py",
     "e2e/test_mqtt.py",
     "e2e/test_redis.py",
+    "e2e/test_sink_chaos.py",
     "e2e/test_worker_that_dies.py",
     "e2e/test_interceptors.py",
     "parity/test_standalone.py",

@@ -115,6 +115,20 @@ def test_hanging_it_says_nothing_and_loses_nothing(proxy: Proxy) -> None:
             assert late.recv(100) == b"too"
 
 
+def test_the_target_gets_a_request_whose_answer_is_lost_with_the_connection(proxy: Proxy) -> None:
+    with connection(proxy) as one:
+        assert echoed(one, b"before") == b"before"
+        proxy.lose_answers()
+        one.sendall(b"a request")  # the echo's answer proves that it arrived
+        with pytest.raises(ConnectionResetError):
+            one.recv(100)
+        assert proxy.lost == 1
+    proxy.restore()
+    with connection(proxy) as another:
+        assert echoed(another, b"after") == b"after"
+    assert proxy.lost == 1
+
+
 def test_connections_to_an_absent_target_are_reset() -> None:
     # Perhaps before it is established: then connecting fails already.
     with Proxy(free_port()) as proxy, pytest.raises(ConnectionResetError), connection(proxy) as one:

@@ -4,6 +4,7 @@
         ...  # the program uses proxy.port
         proxy.cut()  # as if the server had died: connections break
         proxy.restore()
+        proxy.lose_answers()  # the server executes a request, and the program never knows
 
 For Kafka, the broker must advertise the proxy's port to clients that connect through it (see
 `Broker`'s `listeners`), or they would connect to the broker itself.
@@ -42,6 +43,8 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._losing = False
+        self.lost = 0  # answers so far
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[Any]] = set()
 
@@ -64,8 +67,14 @@ class Proxy:
         waits until `restore`."""
         self._do(self._set_flowing(False))
 
+    def lose_answers(self) -> None:
+        """Requests still reach the server, but a connection breaks as soon as the server answers,
+        and the answer is lost, until `restore`."""
+        self._do(self._set_losing(True))
+
     def restore(self) -> None:
-        """Undoes `cut` or `hang`. After a hang, data sent meanwhile arrives, in order."""
+        """Undoes `cut`, `hang` and `lose_answers`. After a hang, data sent meanwhile arrives, in
+        order."""
         self._do(self._restore())
 
     def close(self) -> None:
@@ -97,7 +106,11 @@ class Proxy:
         else:
             self._flowing.clear()
 
+    async def _set_losing(self, losing: bool) -> None:
+        self._losing = losing
+
     async def _restore(self) -> None:
+        self._losing = False
         if self._server is None:
             await self._listen()
         self._flowing.set()
@@ -125,7 +138,7 @@ class Proxy:
             writers.append(target_writer)
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._pass_on(reader, target_writer))
-                both.create_task(self._pass_on(target_reader, writer))
+                both.create_task(self._pass_on(target_reader, writer, answers=True))
             complete = True
         except* (OSError, asyncio.CancelledError):
             pass  # the target refused, one side broke the connection, or `cut`: reset both sides
@@ -137,10 +150,15 @@ class Proxy:
                 else:
                     _reset(side)
 
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
         """Passes on one side's data, and then its EOF."""
         while data := await source.read(self._piece):
             await self._flowing.wait()
+            if answers and self._losing:
+                self.lost += 1
+                raise ConnectionResetError("the answer is lost")
             sink.write(data)
             await sink.drain()
         await self._flowing.wait()
