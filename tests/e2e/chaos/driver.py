@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,22 +26,13 @@ from penstock.testing.proxy import Proxy
 from penstock.testing.topics import Stored, Topics
 from penstock.testing.waiting import wait_until
 
+from .compare import Sent, compare_keys, compare_records
 from .families import HOT, Family
 
 PARTITIONS: Final = 2
 PER_TICK: Final = 10
 TICK_S: Final = 0.05
 WAIT_S: Final = 180.0
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A record in the topic; `number` None is a tombstone."""
-
-    partition: int
-    offset: int
-    key: str
-    number: int | None
 
 
 class Feed:
@@ -177,7 +168,7 @@ class Chaos:
         begun = time.monotonic()
         self.feed = Feed(self.topics, self.topic, self.family, self._records)
         self._await_commits()
-        # Each kind once in a random order, then at random.
+        # The first five once in a random order, so that each run has them; then any, at random.
         kinds = [self.cut, self.lose_answers, self.hang, self.refuse, self.kill_worker]
         kinds += [self.suspend_worker, self.restart, self.pause, self.join]
         kinds += [self.kill_server] if self.family.kills else []
@@ -346,49 +337,12 @@ class Chaos:
         letters = self.topics.read(self.dead)
         dead = {_place(letter) for letter in letters}
         self.result.dead = len(letters)
-        if self.family.keyed:
-            self._compare_keys(dead)
-        else:
-            self._compare_records(dead)
-
-    def _compare_keys(self, dead: set[tuple[int, int]]) -> None:
-        """The last record of each key must be stored, or one after it that is a dead letter: it may
-        have been written before an answer was lost."""
-        assert self.feed is not None
-        allowed: dict[str, set[int | None]] = defaultdict(lambda: {None})
-        for row in sorted(self.feed.sent, key=lambda row: (row.partition, row.offset)):
-            if (row.partition, row.offset) in dead:
-                allowed[row.key].add(row.number)
-            else:
-                allowed[row.key] = {row.number}
-        found = dict(self.family.stored())
-        for key, numbers in allowed.items():
-            if found.get(key) not in numbers:
-                wanted = sorted(number or 0 for number in numbers)
-                kind = self.result.lost if key not in found else self.result.wrong
-                kind.append((key, f"stored: {found.get(key)}, allowed: {wanted}"))
-        self.result.wrong += [(key, "unknown") for key in found.keys() - allowed.keys()]
-
-    def _compare_records(self, dead: set[tuple[int, int]]) -> None:
-        assert self.feed is not None
-        found = list(self.family.stored())
-        counts = Counter(number for _, number in found)
-        self.result.repeated = len(found) - len(counts)
-        sent = {row.number: row for row in self.feed.sent}
-        self.result.lost += [
-            row
-            for number, row in sent.items()
-            if number not in counts and (row.partition, row.offset) not in dead
-        ]
-        self.result.wrong += [(number, "unknown") for number in counts.keys() - sent.keys()]
-        last: dict[int, int] = {}
-        for number in dict.fromkeys(number for _, number in found):
-            row = sent.get(number)
-            if row is None or (row.partition, row.offset) in dead:
-                continue
-            if row.offset < last.get(row.partition, -1):
-                self.result.unordered.append(row)
-            last[row.partition] = max(row.offset, last.get(row.partition, -1))
+        compare = compare_keys if self.family.keyed else compare_records
+        found = compare(self.feed.sent, dead, self.family.stored())
+        self.result.lost += found.lost
+        self.result.wrong += found.wrong
+        self.result.unordered += found.unordered
+        self.result.repeated += found.repeated
 
 
 def _place(letter: Stored) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import boto3
@@ -18,7 +18,7 @@ import orjson
 import redis
 from botocore.config import Config
 
-from penstock.testing.databases import PostgresServer
+from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
 from penstock.testing.redis import MISSING, RedisServer
 from penstock.testing.search import SearchServer
@@ -97,11 +97,12 @@ class Postgres(Family):
     """The JDBC sink with PostgreSQL; a check constraint refuses rows."""
 
     schema = True
+    server: ClassVar[type[DatabaseServer]] = PostgresServer
 
     def __init__(self, mode: str = "upsert") -> None:
         self.keyed = self.deletes = mode == "upsert"
         self._mode = mode
-        self._server = PostgresServer()
+        self._server = self.server()
         self._server.__enter__()
 
     @property
@@ -158,9 +159,27 @@ class Postgres(Family):
                 connection.execute(statement)
 
 
+class MariaDb(Postgres):
+    """The JDBC sink with MariaDB; a trigger refuses rows."""
+
+    server = MariaDbServer
+
+    def refuse(self, keys: Iterable[str]) -> None:
+        names = ", ".join(f"'{key}'" for key in keys)
+        self._execute(
+            "CREATE OR REPLACE TRIGGER refused BEFORE INSERT ON chaos FOR EACH ROW "
+            f"IF NEW.id IN ({names}) THEN SIGNAL SQLSTATE '23000' "
+            "SET MESSAGE_TEXT = 'this key is refused'; END IF"
+        )
+
+    def mend(self) -> None:
+        self._execute("DROP TRIGGER IF EXISTS refused")
+
+
 class RedisHashes(Family):
     """Hashes in Redis; the user may not write some keys for a while."""
 
+    _own: ClassVar = ("~row:k*", "~com.redis.kafka.connect.sink.offset.*")
     schema = True
 
     def __init__(self) -> None:
@@ -186,7 +205,7 @@ class RedisHashes(Family):
 
     def refuse(self, keys: Iterable[str]) -> None:
         allowed = {f"~row:hot{number}" for number in range(HOT)} - {f"~row:{key}" for key in keys}
-        self._client.execute_command("ACL", "SETUSER", "default", "resetkeys", "~row:k*", *allowed)
+        self._client.execute_command("ACL", "SETUSER", "default", "resetkeys", *self._own, *allowed)
 
     def mend(self) -> None:
         self._client.execute_command("ACL", "SETUSER", "default", "allkeys")
@@ -357,6 +376,7 @@ class S3(Family):
 FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "jdbc-upsert": Postgres,
     "jdbc-insert": lambda: Postgres("insert"),
+    "jdbc-mariadb": MariaDb,
     "redis": RedisHashes,
     "search": Search,
     "s3": S3,
