@@ -251,6 +251,8 @@ class Search(Family):
             "key.ignore": "false",
             "schema.ignore": "true",
             "behavior.on.null.values": "delete",
+            # Records that are delivered again are older than what is stored.
+            "behavior.on.version.conflict": "ignore",
             "max.retries": "3",
             "retry.backoff.ms": "200",
             "batch.size": "100",
