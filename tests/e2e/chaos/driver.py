@@ -206,7 +206,7 @@ class Chaos:
         before = self.proxy.lost
         self.proxy.lose_answers()
         with contextlib.suppress(TimeoutError):  # the task may be in its back-off
-            wait_until(lambda: self.proxy.lost > before, 20, "a lost answer", poll_s=0.05)
+            wait_until(lambda: self.proxy.lost > before, 60, "a lost answer", poll_s=0.05)
         self._hold(0, 1)
         self.proxy.restore()
 
