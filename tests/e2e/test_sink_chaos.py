@@ -54,7 +54,7 @@ def test_a_sink_loses_nothing_whatever_happens(
     for fault in ("cut", "lose_answers", "refuse", "kill_worker"):
         assert result.faults[fault], f"there was no '{fault}': {result}"
     assert result.answers_lost, "no answer was lost"
-    assert result.failures or result.dead, f"nothing was refused: {result}"
+    assert result.failures or result.dead or result.held, f"nothing was refused: {result}"
     assert result.records > 200, f"too few records: {result}"
 
 

@@ -95,6 +95,7 @@ class Result:
     dead: int = 0
     repeated: int = 0
     failures: int = 0
+    held: int = 0
     answers_lost: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     lost: list[Any] = field(default_factory=list)
@@ -107,6 +108,7 @@ class Result:
         return (
             f"{self.records} records in {self.seconds:.0f} s ({rate:.0f}/s); faults: {faults}; "
             f"{self.answers_lost} answers lost, {self.failures} failed tasks restarted, "
+            f"{self.held} times commits held at a refused record, "
             f"{self.dead} dead letters, {self.repeated} repeated; "
             f"lost {len(self.lost)}, wrong {len(self.wrong)}, out of order {len(self.unordered)}"
         )
@@ -205,8 +207,7 @@ class Chaos:
     def lose_answers(self) -> None:
         before = self.proxy.lost
         self.proxy.lose_answers()
-        with contextlib.suppress(TimeoutError):  # the task may be in its back-off
-            wait_until(lambda: self.proxy.lost > before, 60, "a lost answer", poll_s=0.05)
+        wait_until(lambda: self.proxy.lost > before, WAIT_S, "a lost answer", poll_s=0.05)
         self._hold(0, 1)
         self.proxy.restore()
 
@@ -223,9 +224,9 @@ class Chaos:
         self.family.refuse(keys)
         sent = len(self.feed.sent) + 2 * PER_TICK  # those in flight may be older than the refusal
         before = self.topics.count(self.dead)
-        with contextlib.suppress(TimeoutError):
-            wait_until(lambda: self._was_refused(before), 30, "a refusal to be noticed")
-        self._hold(0.5, 3)
+        if not self.family.retries:
+            wait_until(lambda: self._was_refused(before), WAIT_S, "a refusal to be noticed")
+        self._hold(2, 5)
         if not self.tolerant:
             self._restart_failed()
             self._hold(1, 3)
@@ -327,10 +328,14 @@ class Chaos:
             for row in self.feed.sent[first:]
             if row.number is not None and (self.family.blocks or row.key in keys)
         )
+        firsts: dict[int, Sent] = {}
         for row in refused:
+            firsts.setdefault(row.partition, row)
+        for row in firsts.values():
             if committed.get(row.partition, 0) > row.offset:
                 self.result.wrong.append(("committed past a refused record", row, committed))
-                return
+            elif self.family.retries:
+                self.result.held += 1
 
     def _compare(self) -> None:
         assert self.feed is not None

@@ -46,6 +46,7 @@ class Family(ABC):
     kills = True  # the server keeps what it acknowledged when it is killed
     reports = True  # a record that the server refuses goes to the dead letter queue
     blocks = False  # a refusal is of all records, not of some keys
+    retries = False  # a refusal is a fault of the server: the sink waits for its end
     schema = False  # values are written with their schema
 
     @property
@@ -228,8 +229,8 @@ class RedisHashes(Family):
 class Search(Family):
     """Documents by key in OpenSearch; a block on the index refuses each item of a request."""
 
-    reports = False  # a block is a fault of the index, not of a record: the task fails
-    blocks = True
+    reports = False
+    blocks = retries = True
 
     def __init__(self) -> None:
         self._server = SearchServer("opensearch")
