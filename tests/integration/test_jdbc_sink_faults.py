@@ -190,7 +190,9 @@ class LosesAnswers(Proxy):
 
     armed = before = losing = False
 
-    async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
         while data := await source.read(1 << 16):
             commits = self.armed and b"COMMIT" in data
             if self.losing or (commits and self.before):
