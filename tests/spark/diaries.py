@@ -88,8 +88,9 @@ def keeper(writer: type[DiaryWriter], folder: Path) -> dict[str, Any]:
 def calls(folder: Path, *kinds: str) -> list[list[Any]]:
     """The calls so far, in order; of these kinds, if any are named."""
     file = folder / "diary"
-    lines = file.read_bytes().splitlines() if file.exists() else []
-    found = [orjson.loads(line) for line in lines]
+    diary = file.read_bytes() if file.exists() else b""
+    complete = diary[: diary.rfind(b"\n") + 1]  # another process may be writing the last line
+    found = [orjson.loads(line) for line in complete.splitlines()]
     return [call for call in found if not kinds or call[0] in kinds]
 
 
