@@ -81,7 +81,7 @@ def pipe(
 
 def test_rest_answers_before_spark_is_there(pipe: Pipe) -> None:
     print(f"REST answered after {pipe.rest_s:.2f} s")  # noqa: T201 - a measurement, for `-s`
-    assert pipe.rest_s < 5
+    assert pipe.rest_s < 20  # two seconds on a machine that does nothing else
     assert pipe.seen, "no status of the source task was seen before it ran"
     assert all("Spark" in trace for trace in pipe.seen), set(pipe.seen)
 
