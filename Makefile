@@ -33,7 +33,7 @@ EXAMPLES ?= 1000
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The lists are complete (tests/unit/test_requirements.py), so pip need not resolve them. Compiling every module of
+# The lists are complete (tests/packaging/unit/test_requirements.py), so pip need not resolve them. Compiling every module of
 # every package would take half a minute; Python compiles those it imports.
 INSTALL_PINNED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes
 
@@ -83,44 +83,35 @@ modules: $(READY) ## fetch Redis' JSON and time series for the tests; without th
 demo: $(RUNTIME) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
 	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)
 
+UNIT := $(wildcard tests/*/unit tests/connectors/*/unit)
+REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore-glob='*/unit' -m
+
 check: $(READY) ## format, lint, types, import layers, unit and property tests: under a minute
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo > .penstock-imports.log || (cat .penstock-imports.log; rm .penstock-imports.log; exit 1)
 	@rm -f .penstock-imports.log
-	@$(BIN)/pytest -q -n auto tests/unit tests/property
-
-# A JVM inside the test process; together with what all other tests leave behind it crashes at the end.
-ALONE := tests/integration/test_jdbc_driver.py
-
-# What `make test-fast` leaves out: faults and what takes a minute or more, and the tests of connector families, but those
-# in FAMILIES, by default the ones with uncommitted changes. A family may import penstock.api only, so a change in
-# one cannot break another.
-SLOW := churn compose container exactly_once faults_connectors faults_workers image openapi plugins rolling_restart \
-  sink_chaos spark_cluster standalone template tutorial upgrade wheel worker_that_dies
-FAMILIES ?= $(sort $(shell git diff --name-only HEAD -- src/penstock/connectors | cut -d/ -f4))
-ALL_FAMILIES := cassandra files http jdbc mongodb mqtt redis search
-TESTS_files := aiven file files folder ftp gcs_azure hdfs s3
-LEFT_OUT = $(foreach family,$(filter-out $(FAMILIES),$(ALL_FAMILIES)),$(or $(TESTS_$(family)),$(family)))
-
-REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
+	@$(BIN)/pytest -q -n auto $(UNIT)
 
 test: check ## everything: also Spark, a real broker, worker processes, and the real Kafka Connect
 	@$(BIN)/penstock jars spark broker > /dev/null
-	@$(REAL) tests/e2e tests/parity tests/spark tests/integration tests/sim
-	@$(BIN)/pytest -q $(ALONE)
+	@$(REAL) 'not alone' tests
+	@$(BIN)/pytest -q -m alone --ignore-glob='*/unit' tests
 
-test-fast: check ## the core, and connector FAMILIES (by default those being changed), without parity and faults: six minutes
+# A connector family may import penstock.api only, so a change in one cannot break another.
+FAMILIES ?= $(sort $(shell git diff --name-only HEAD -- src/penstock/connectors | cut -d/ -f4))
+
+test-fast: check ## the core without parity, packages and slow tests, and all of connector FAMILIES (by default those being changed): six minutes
 	@$(BIN)/penstock jars spark broker > /dev/null
-	@$(REAL) tests/e2e tests/spark tests/integration tests/sim $(SLOW:%=--ignore=tests/e2e/test_%.py) \
-	  --ignore=tests/integration/packaging $(LEFT_OUT:%=--ignore-glob='*/test_%[._]*')
-	@$(if $(filter jdbc,$(FAMILIES)),$(BIN)/pytest -q $(ALONE))
+	@$(REAL) 'not slow and not alone' tests --ignore=tests/connectors --ignore=tests/parity --ignore=tests/packaging
+	@$(foreach family,$(wildcard $(FAMILIES:%=tests/connectors/%)),$(REAL) 'not alone' $(family) &&) true
+	@$(if $(filter jdbc,$(FAMILIES)),$(BIN)/pytest -q -m alone tests/connectors/jdbc)
 
 soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills, EXAMPLES examples
 	@$(BIN)/python -m penstock.testing.sim.chaos --seeds $(SEEDS) --jobs $(JOBS)
-	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 tests/property
-	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/sim/test_scale.py \
-	  tests/e2e/test_churn.py tests/e2e/test_exactly_once.py tests/e2e/test_files_kills.py tests/e2e/test_sink_chaos.py
+	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 -m hypothesis $(UNIT)
+	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/cluster/sim/test_scale.py \
+	  tests/cluster/test_churn.py tests/flow/test_exactly_once.py tests/connectors/files/test_kills.py tests/connectors/test_sink_chaos.py
 
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

@@ -1,21 +1,27 @@
-"""What tests with real parts share: a broker, database servers, and names nobody else uses."""
+"""What tests with real parts share: a broker, database servers, workers as processes, and names
+nobody else uses."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import hypothesis
+import psutil
 import pytest
 
 from penstock.errors import StartupFailed
 from penstock.kafka.broker import BRIEF, Broker, disk_free_mb
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
+from tests.places import ROOT
 
 # How long an example takes says more about what else the machine does than about the code.
 hypothesis.settings.register_profile(
@@ -25,65 +31,25 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("penstock")
-os.environ.setdefault("PENSTOCK_HOME", str(Path(__file__).parents[1] / ".penstock"))
+os.environ.setdefault("PENSTOCK_HOME", str(ROOT / ".penstock"))
 
 ROOM_MB: Final = 6_000  # what all tests together write, and some
-TESTS: Final = Path(__file__).parent
-LONGEST: Final = (
-    "parity/test_take_over.py",
-    "e2e/test_faults_workers.py",
-    "e2e/test_file_sources.py",
-    "e2e/test_spark_cluster.py",
-    "e2e/test_faults_connectors.py",
-    "e2e/test_tutorial.py",
-    "e2e/test_exactly_once.py",
-    "parity/test_exactly_once.py",
-    "e2e/test_plugins.py",
-    "e2e/test_jdbc_faults.py",
-    "e2e/test_container.py",
-    "e2e/test_files.py",
-    "e2e/test_ftp.py",
-    "e2e/test_rolling_restart.py",
-    "e2e/test_image.py",
-    "e2e/test_standalone.py",
-    "e2e/test_openapi.py",
-    "parity/test_parity.py",
-    "e2e/test_cli.py",
-    "parity/test_mongodb.py",
-    "integration/test_mongodb_sink.py",
-    "integration/test_mongodb_source.py",
-    "integration/test_cassandra_sink.py",
-    "integration/test_search_sink.py",
-    "integration/test_search_source.py",
-    "e2e/test_search.py",
-    "integration/test_hdfs_sink.py",
-    "integration/test_ftp_source.py",
-    "integration/test_s3_source.py",
-    "integration/test_s3_sink.py",
-    "integration/test_gcs_azure_sink.py",
-    "integration/test_gcs_azure_source.py",
-    "e2e/test_files_kills.py",
-    "e2e/test_mongodb.py",
-    "e2e/test_cassandra.py",
-    "e2e/test_mqtt.py",
-    "e2e/test_redis.py",
-    "e2e/test_sink_chaos.py",
-    "e2e/test_worker_that_dies.py",
-    "e2e/test_interceptors.py",
-    "parity/test_standalone.py",
-    "spark/test_data_plane.py",
-    "e2e/test_upgrade.py",
-)
-"""The modules that take about a minute or longer, the longest first."""
+MakeWorker = Callable[..., WorkerProcess]
 
+_clusters = itertools.count(1)
 _numbers = itertools.count(1)
 _shared: list[Broker] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long is begun first, so that processes which share the modules end together."""
-    rank = {TESTS / name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    """Begins with the modules that take longest, so that processes which share the modules end
+    together."""
+
+    def seconds(item: pytest.Item) -> int:
+        mark = item.get_closest_marker("slow")
+        return int(mark.args[0]) if mark else 0
+
+    items.sort(key=seconds, reverse=True)
 
 
 @pytest.fixture(scope="session")
@@ -140,3 +106,39 @@ def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
         return f"{what}-{next(_numbers)}-{words}"
 
     return name
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> str:
+    """The `group.id` of this module's workers, and the prefix of their topics."""
+    return f"{Path(request.node.name).stem.replace('_', '-')}-{next(_clusters)}"
+
+
+@pytest.fixture(scope="module")
+def make_worker(
+    broker: Broker, cluster: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeWorker]:
+    """Makes workers of this module's cluster, not yet started; keywords are settings, with
+    underscores instead of dots."""
+    folder = tmp_path_factory.mktemp(cluster)
+    made: list[WorkerProcess] = []
+
+    def make(**settings: str) -> WorkerProcess:
+        own = {name.replace("_", "."): text for name, text in settings.items()}
+        props = {**worker_settings(broker.bootstrap, cluster), **own}
+        worker = WorkerProcess(folder, props, name=f"worker-{len(made) + 1}")
+        made.append(worker)
+        return worker
+
+    yield make
+    families = [descendants(worker) for worker in made if worker.alive]
+    with ThreadPoolExecutor() as closing:
+        list(closing.map(WorkerProcess.close, made))
+    for child in itertools.chain.from_iterable(families):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+def descendants(worker: WorkerProcess) -> list[psutil.Process]:
+    """The child processes of a worker: its JVM, and Spark's Python workers."""
+    return psutil.Process(worker.pid).children(recursive=True)

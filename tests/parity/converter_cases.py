@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -44,13 +43,14 @@ from penstock.data.schema import struct
 from penstock.data.value_text import to_text
 from penstock.data.values import parse
 from penstock.errors import DataError, PenstockError
+from tests.places import TESTS
 
 from .typed import json_schema, json_value, schema_json, value_json
 
 Json = Any
 Case = dict[str, Json]
 
-GOLDEN: Final = Path(__file__).parents[1] / "golden"
+GOLDEN: Final = TESTS / "golden"
 
 CONVERTERS: Final[Mapping[str, type[HeaderConverter]]] = {
     each.plugin.simple_name: each

@@ -15,6 +15,8 @@ from penstock.testing.reference import reference_worker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
+pytestmark = pytest.mark.slow(205)
+
 START_S = 180.0
 SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 

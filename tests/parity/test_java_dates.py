@@ -8,16 +8,17 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
+
+from tests.places import TESTS
 
 from .date_cases import NOW_MS, moments, patterns, spoiled
 from .jvm import KafkaConnect, thrown
 from .typed import Json
 
-GOLDEN: Final = Path(__file__).parents[1] / "golden" / "java_dates.jsonl.gz"
+GOLDEN: Final = TESTS / "golden" / "java_dates.jsonl.gz"
 
 
 def answers(connect: KafkaConnect) -> Iterator[Json]:

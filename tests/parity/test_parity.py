@@ -21,9 +21,12 @@ from _pytest.mark import ParameterSet
 
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
+from tests.places import ROOT
 
 from .runtimes import Runtime, ours, reference
 from .script import SCRIPT, Ask, Reply
+
+pytestmark = pytest.mark.slow(155)
 
 Start = Callable[[str, Path], AbstractContextManager[Runtime]]
 
@@ -279,7 +282,7 @@ def test_every_accepted_difference_is_still_there(
     )
 
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
+PAGE: Final = ROOT / "docs" / "compatibility.md"
 _BEGIN: Final = "## Findings of the parity tests\n"
 
 

@@ -25,7 +25,7 @@ from penstock.testing.waiting import wait_until
 from .runtimes import Runtime
 from .script import Ask, Reply, create, delete, get, gone, put, sink, source, status
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow(60)]
 
 WAIT_S: Final = 300.0
 _SMALL: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

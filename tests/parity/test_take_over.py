@@ -29,7 +29,10 @@ from penstock.testing.reference import ReferenceWorker, reference_worker
 from penstock.testing.topics import Cell, Stored, Topics
 from penstock.testing.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(1_500)  # half a minute each on an idle machine
+pytestmark = [
+    pytest.mark.timeout(1_500),  # half a minute each on an idle machine
+    pytest.mark.slow(240),
+]
 
 START_S: Final = 300.0
 ATTEMPTS: Final = 3

@@ -8,16 +8,17 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
+
+from tests.places import TESTS
 
 from .jvm import KafkaConnect
 from .transform_cases import CASES, RECORDS, Case
 from .typed import Json
 
-GOLDEN: Final = Path(__file__).parents[1] / "golden" / "transforms.jsonl.gz"
+GOLDEN: Final = TESTS / "golden" / "transforms.jsonl.gz"
 PACKAGE: Final = "org.apache.kafka.connect.transforms"
 PLUGINS: Final = sorted({case.plugin for case in CASES})
 

@@ -2,7 +2,7 @@
 mongo-java-server, which keeps its documents in memory, and FerretDB, which keeps them in SQLite.
 
 They read and write. The change streams of the first differ from MongoDB's, and the second has
-none: a source is tested with `tests/integration/mongo_wire.py`.
+none: a source is tested with `tests/connectors/mongodb/wire.py`.
 """
 
 from __future__ import annotations
