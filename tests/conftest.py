@@ -27,7 +27,7 @@ from tests.places import ROOT
 hypothesis.settings.register_profile(
     "penstock",
     deadline=None,
-    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "20")),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("penstock")

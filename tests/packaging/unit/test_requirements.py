@@ -4,6 +4,7 @@ runs on: what a package needs only on some is pinned, too."""
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Final
 
@@ -20,6 +21,7 @@ MACHINES: Final = ("x86_64", "aarch64")
 LINE: Final = re.compile(r"^([A-Za-z0-9._-]+)(?:\[([^\]]*)\])?==([^\s;\\]+)", re.MULTILINE)
 
 
+@cache
 def environment(python: str, machine: str) -> dict[str, str]:
     version = python.rpartition(".")[0]
     return {
@@ -31,12 +33,17 @@ def environment(python: str, machine: str) -> dict[str, str]:
     }
 
 
+@cache
+def requirements(name: str) -> list[Requirement]:
+    """What an installed package requires anywhere."""
+    return [Requirement(text) for text in distribution(name).requires or ()]
+
+
 def asked_for(name: str, extras: list[str], about: dict[str, str]) -> list[Requirement]:
     """The dependencies of an installed package in the environment `about`."""
-    found = [Requirement(text) for text in distribution(name).requires or ()]
     return [
         each
-        for each in found
+        for each in requirements(name)
         if each.marker is None
         or any(each.marker.evaluate({**about, "extra": extra}) for extra in ("", *extras))
     ]

@@ -112,7 +112,7 @@ def test_every_file_is_read_once_whatever_is_forgotten(seed: int, limit: int) ->
 
 def test_what_is_remembered_is_bounded() -> None:
     store = Listed()
-    for number in range(20_000):
+    for number in range(8_000):
         path = f"{number:06}"
         store.files[path] = ListedFile(path, 1, 5, "v")
     stored: dict[object, SourceOffset] = {}
