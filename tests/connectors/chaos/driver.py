@@ -27,7 +27,7 @@ from penstock.testing.topics import Stored, Topics
 from penstock.testing.waiting import wait_until
 
 from .compare import Sent, compare_keys, compare_records
-from .families import HOT, Family
+from .families.base import HOT, Family
 
 PARTITIONS: Final = 2
 PER_TICK: Final = 10

@@ -1,0 +1,82 @@
+"""What a family is: a sink under chaos, its real server, and what the server must hold.
+
+`keyed`: the last record of each key, and nothing under a key whose last record is a tombstone.
+Otherwise every record, in the order of its partition where the store has one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Final
+
+import orjson
+
+HOT: Final = 40
+"""How many keys come again and again, `hot0` and so on; those of other records begin with `k`."""
+
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_SCHEMA: Final = {
+    "type": "struct",
+    "fields": [
+        {"field": "n", "type": "int64"},
+        {"field": "id", "type": "string"},
+        {"field": "text", "type": "string"},
+    ],
+}
+
+
+class Family(ABC):
+    """A sink connector and its server. As a context manager the server runs."""
+
+    keyed = True  # the store holds the last record of each key
+    deletes = True  # a tombstone deletes
+    kills = True  # the server keeps what it acknowledged when it is killed
+    reports = True  # a record that the server refuses goes to the dead letter queue
+    blocks = False  # a refusal is of all records, not of some keys
+    retries = False  # a refusal is a fault of the server: the sink waits for its end
+    schema = False  # values are written with their schema
+
+    @property
+    @abstractmethod
+    def port(self) -> int:
+        """Where the server listens."""
+
+    @abstractmethod
+    def prepare(self, topic: str) -> None:
+        """Makes what the sink writes to."""
+
+    @abstractmethod
+    def config(self, topic: str, port: int) -> dict[str, str]:
+        """The connector's configuration; it connects to the server through `port`."""
+
+    @abstractmethod
+    def refuse(self, keys: Iterable[str]) -> None:
+        """From now on the server itself refuses new records with these keys."""
+
+    @abstractmethod
+    def mend(self) -> None:
+        """Ends all refusals."""
+
+    @abstractmethod
+    def stored(self) -> Iterable[tuple[str, int]]:
+        """Key and number of what is stored; an append-only store has them in its order."""
+
+    @abstractmethod
+    def kill(self) -> None: ...
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def value(self, key: str, number: int) -> bytes:
+        """The value of a record."""
+        row = {"n": number, "id": key, "text": f"row {number}"}
+        return orjson.dumps({"schema": _SCHEMA, "payload": row} if self.schema else row)
+
+    def number_of(self, value: bytes) -> int:
+        """The number in a record's value."""
+        row = orjson.loads(value)
+        return int((row["payload"] if self.schema else row)["n"])
