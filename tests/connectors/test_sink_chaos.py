@@ -20,8 +20,8 @@ from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 
 from .chaos.compare import Sent, compare_keys, compare_records
-from .chaos.driver import Chaos
-from .chaos.families import FAMILIES, QUICK, missing
+from .chaos.driver import Chaos, Result
+from .chaos.families import FAMILIES, QUICK, UNAVAILABLE, missing
 
 SECONDS: Final = float(os.environ.get("PENSTOCK_SOAK_S", "0"))
 SEED: Final = int(os.environ.get("PENSTOCK_SOAK_SEED", "0")) or random.SystemRandom().getrandbits(
@@ -31,23 +31,32 @@ SEED: Final = int(os.environ.get("PENSTOCK_SOAK_SEED", "0")) or random.SystemRan
 pytestmark = [pytest.mark.timeout(SECONDS + 900), pytest.mark.slow(65)]
 
 
-@pytest.mark.parametrize("name", FAMILIES if SECONDS else QUICK)
+@pytest.mark.parametrize("name", [*FAMILIES, *UNAVAILABLE] if SECONDS else QUICK)
 def test_a_sink_loses_nothing_whatever_happens(
     name: str, make_worker: Callable[..., WorkerProcess], topics: Topics
 ) -> None:
     if (reason := missing(name)) is not None:
         pytest.skip(reason)
-    sys.stderr.write(f"PENSTOCK_SOAK_SEED={SEED}\n")
+    seed = f"PENSTOCK_SOAK_SEED={SEED}"
+    sys.stderr.write(f"{seed}\n")
     family = FAMILIES[name]()
     try:
         chaos = Chaos(name, family, make_worker, topics, SEED)
         try:
             result = chaos.run(SECONDS)
+            sys.stderr.write(f"{name}: {result}\n")
+            check(result)
+        except BaseException:
+            sys.stderr.write(f"{chaos.evidence}{name} failed; {seed}\n")
+            raise
         finally:
             chaos.close()
     finally:
         family.close()
-    sys.stderr.write(f"{name}: {result}\n")
+
+
+def check(result: Result) -> None:
+    """Fails if the store differs from the topic, or if the run proves nothing."""
     assert not result.lost, f"lost: {result.lost[:5]}; {result}"
     assert not result.wrong, f"wrong: {result.wrong[:5]}; {result}"
     assert not result.unordered, f"out of order: {result.unordered[:5]}; {result}"

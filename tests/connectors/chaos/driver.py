@@ -98,6 +98,9 @@ class Result:
     held: int = 0
     answers_lost: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    history: list[str] = field(default_factory=list)
+    """Each fault with its time and how long no commit followed it, to find the cause of a failure
+    in the worker's log."""
     lost: list[Any] = field(default_factory=list)
     wrong: list[Any] = field(default_factory=list)
     unordered: list[Any] = field(default_factory=list)
@@ -166,6 +169,7 @@ class Chaos:
             **self.family.config(self.topic, self.proxy.port),
             **self.settings,
         }
+        self._note(f"{config}")
         self.worker.create(self.connector, config)
         begun = time.monotonic()
         self.feed = Feed(self.topics, self.topic, self.family, self._records)
@@ -179,9 +183,12 @@ class Chaos:
         while number < len(first) or time.monotonic() - begun < seconds:
             kind = first[number] if number < len(first) else self.random.choice(kinds)
             number += 1
+            self._note(kind.__name__)
             kind()
             self.result.faults[kind.__name__] += 1
+            ended = time.monotonic()
             self._await_commits()
+            self._note(f"committed {time.monotonic() - ended:.1f} s after {kind.__name__}")
         self.feed.stop()
         self._await_end()
         self.result.seconds = time.monotonic() - begun
@@ -191,11 +198,20 @@ class Chaos:
         self._compare()
         return self.result
 
+    @property
+    def evidence(self) -> str:
+        """What happened so far, and where the worker's log is."""
+        lines = "\n".join(self.result.history)
+        return f"{lines}\ntolerant: {self.tolerant}\nlogs: {self.worker.log.parent}\n"
+
     def close(self) -> None:
         if self.feed is not None:
             self.feed.stop()
         self.proxy.close()
         self.worker.close()
+
+    def _note(self, text: str) -> None:
+        self.result.history.append(f"{time.strftime('%H:%M:%S')} {text}")
 
     # The faults.
 

@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from penstock.testing import redis_modules
+from penstock.testing.mongodb import FerretServer
 from penstock.testing.object_store import INSTALL, is_installed
 from penstock.testing.redis import MISSING
 
 from .base import Family
+from .cassandra import Cassandra, Lenses
 from .jdbc import MariaDb, Postgres
+from .mongodb import Mongo
 from .objects import S3
-from .redis import RedisHashes
-from .search import Search
+from .redis import RedisHashes, RedisJson, RedisStream
+from .search import Elasticsearch, OpenSearch
 
 FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "jdbc-upsert": Postgres,
     "jdbc-insert": lambda: Postgres("insert"),
+    "jdbc-update": lambda: Postgres("update"),
     "jdbc-mariadb": MariaDb,
+    "mongodb": Mongo,
+    "cassandra": Cassandra,
+    "cassandra-lenses": Lenses,
     "redis": RedisHashes,
-    "search": Search,
+    "redis-json": RedisJson,
+    "redis-stream": RedisStream,
+    "opensearch": OpenSearch,
+    "elasticsearch": Elasticsearch,
     "s3": S3,
 }
 """How each begins, by name."""
+
+UNAVAILABLE: Final[Mapping[str, str]] = {
+    "couchbase": "no Couchbase server can be had: CouchbaseMock does not accept the SDK",
+}
+"""Families without a server for tests, and why."""
 
 QUICK: Final = ("jdbc-upsert",)
 """What `make test` runs."""
@@ -30,8 +46,14 @@ QUICK: Final = ("jdbc-upsert",)
 
 def missing(family: str) -> str | None:
     """Why a family's server cannot be started here; None if it can."""
-    if family == "redis":
+    if family in UNAVAILABLE:
+        return UNAVAILABLE[family]
+    if family == "redis-json":
+        return redis_modules.missing()
+    if family.startswith("redis"):
         return MISSING
+    if family == "mongodb" and not FerretServer.program().is_file():
+        return "ferretdb is missing: make tools"
     if family == "s3" and not is_installed():
         return f"{INSTALL} for an S3"
     return None

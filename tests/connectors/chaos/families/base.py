@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -80,3 +80,40 @@ class Family(ABC):
         """The number in a record's value."""
         row = orjson.loads(value)
         return int((row["payload"] if self.schema else row)["n"])
+
+
+class Marking(Family):
+    """A family whose server refuses by a field of the value: `mark`, which is the record's own
+    unless its key is refused when it is appended."""
+
+    def __init__(self) -> None:
+        self._refused: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def mark(self, key: str, number: int) -> Any:
+        """The mark of a record that the server refuses."""
+
+    @abstractmethod
+    def refuse_marks(self, keys: Iterable[str]) -> None:
+        """From now on the server refuses the marks of these keys' records."""
+
+    @abstractmethod
+    def accept_marks(self) -> None:
+        """From now on the server accepts every mark."""
+
+    def own_mark(self, key: str, number: int) -> Any:
+        """The mark of a record that the server accepts."""
+        return key
+
+    def refuse(self, keys: Iterable[str]) -> None:
+        names = frozenset(keys)
+        self.refuse_marks(names)
+        self._refused = names
+
+    def mend(self) -> None:
+        self._refused = frozenset()
+        self.accept_marks()
+
+    def value(self, key: str, number: int) -> bytes:
+        mark = self.mark if key in self._refused else self.own_mark
+        return orjson.dumps({"n": number, "id": key, "mark": mark(key, number)})

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 
-from .base import JSON, Family
+from .base import HOT, JSON, Family
+
+_MOST: Final = 500_000
+"""Rows that can be updated: more than there are records."""
 
 
 class Postgres(Family):
@@ -17,7 +20,8 @@ class Postgres(Family):
     server: ClassVar[type[DatabaseServer]] = PostgresServer
 
     def __init__(self, mode: str = "upsert") -> None:
-        self.keyed = self.deletes = mode == "upsert"
+        self.keyed = mode != "insert"
+        self.deletes = mode == "upsert"  # an update of a deleted row would change nothing
         self._mode = mode
         self._server = self.server()
         self._server.__enter__()
@@ -29,9 +33,15 @@ class Postgres(Family):
     def prepare(self, topic: str) -> None:
         key = "k varchar(20) PRIMARY KEY, " if self.keyed else "seq serial, "
         self._execute(f"CREATE TABLE chaos ({key} n bigint, id varchar(20), text varchar(40))")
+        if self._mode == "update":
+            for kind, rows in (("hot", HOT), ("k", _MOST)):
+                self._execute(
+                    f"INSERT INTO chaos (k) SELECT '{kind}' || g FROM generate_series(0, {rows}) g"
+                )
 
     def config(self, topic: str, port: int) -> dict[str, str]:
-        modes = {"pk.mode": "record_key", "pk.fields": "k", "delete.enabled": "true"}
+        modes = {"pk.mode": "record_key", "pk.fields": "k"}
+        modes["delete.enabled"] = str(self.deletes).lower()
         return {
             "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
             **self._server.settings(),
@@ -58,7 +68,9 @@ class Postgres(Family):
     def stored(self) -> Iterable[tuple[str, int]]:
         with self._server.connect() as connection:
             order = "k" if self.keyed else "seq"
-            for key, number in connection.rows(f"SELECT id, n FROM chaos ORDER BY {order}"):
+            for key, number in connection.rows(
+                f"SELECT id, n FROM chaos WHERE n IS NOT NULL ORDER BY {order}"
+            ):
                 yield str(key), int(number)
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""The OpenSearch sink under chaos."""
+"""The sinks to OpenSearch and Elasticsearch under chaos."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import httpx
 from penstock.testing.search import SearchServer
 from penstock.testing.waiting import wait_until
 
-from .base import JSON, Family
+from .base import JSON, Family, Marking
 
 
-class Search(Family):
-    """Documents by key in OpenSearch; a block on the index refuses each item of a request."""
+class _Search(Family):
+    """Documents by key, in an index of the topic's name."""
 
-    reports = False
-    blocks = retries = True
-
-    def __init__(self) -> None:
-        self._server = SearchServer("opensearch")
+    def __init__(self, product: str) -> None:
+        super().__init__()
+        self._server = SearchServer(product)
         self._server.start()
         self._index = ""
 
@@ -35,28 +33,16 @@ class Search(Family):
 
     def config(self, topic: str, port: int) -> dict[str, str]:
         return {
-            "connector.class": "io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector",
             "connection.url": f"http://127.0.0.1:{port}",
             "key.ignore": "false",
             "schema.ignore": "true",
             "behavior.on.null.values": "delete",
-            # Records that are delivered again are older than what is stored.
-            "behavior.on.version.conflict": "ignore",
             "max.retries": "3",
             "retry.backoff.ms": "200",
             "batch.size": "100",
             "value.converter": JSON,
             "value.converter.schemas.enable": "false",
         }
-
-    def refuse(self, keys: Iterable[str]) -> None:
-        self._block(True)
-
-    def mend(self) -> None:
-        self._block(False)
-
-    def _block(self, wanted: bool) -> None:
-        self._server.request("PUT", f"/{self._index}/_settings", {"index.blocks.write": wanted})
 
     def stored(self) -> Iterable[tuple[str, int]]:
         self._server.request("POST", f"/{self._index}/_refresh")
@@ -83,3 +69,58 @@ class Search(Family):
 
     def close(self) -> None:
         self._server.close()
+
+
+class OpenSearch(_Search):
+    """OpenSearch; a block on the index refuses each item of a request."""
+
+    reports = False
+    blocks = retries = True
+
+    def __init__(self) -> None:
+        super().__init__("opensearch")
+
+    def config(self, topic: str, port: int) -> dict[str, str]:
+        connector = "io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector"
+        return {**super().config(topic, port), "connector.class": connector}
+
+    def refuse(self, keys: Iterable[str]) -> None:
+        self._block(True)
+
+    def mend(self) -> None:
+        self._block(False)
+
+    def _block(self, wanted: bool) -> None:
+        self._server.request("PUT", f"/{self._index}/_settings", {"index.blocks.write": wanted})
+
+
+class Elasticsearch(Marking, _Search):
+    """Elasticsearch 7; the mapping refuses marks that are no numbers."""
+
+    def __init__(self) -> None:
+        Marking.__init__(self)
+        _Search.__init__(self, "elasticsearch")
+
+    def prepare(self, topic: str) -> None:
+        super().prepare(topic)
+        self._map(ignore_malformed=True)
+
+    def config(self, topic: str, port: int) -> dict[str, str]:
+        connector = "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector"
+        return {**super().config(topic, port), "connector.class": connector}
+
+    def own_mark(self, key: str, number: int) -> int:
+        return number
+
+    def mark(self, key: str, number: int) -> str:
+        return "refused"
+
+    def refuse_marks(self, keys: Iterable[str]) -> None:
+        self._map(ignore_malformed=False)
+
+    def accept_marks(self) -> None:
+        self._map(ignore_malformed=True)
+
+    def _map(self, *, ignore_malformed: bool) -> None:
+        mark = {"type": "long", "ignore_malformed": ignore_malformed}
+        self._server.request("PUT", f"/{self._index}/_mapping", {"properties": {"mark": mark}})
