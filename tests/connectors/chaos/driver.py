@@ -70,7 +70,8 @@ class Feed:
     def _append(self) -> None:
         self._numbers = number = self._numbers + 1
         hot = self._chance.random() < 0.5
-        key = f"hot{self._chance.randrange(HOT)}" if hot else f"k{number}"
+        other = number % self._family.others if self._family.others else number
+        key = f"hot{self._chance.randrange(HOT)}" if hot else f"k{other}"
         partition = zlib.crc32(key.encode()) % PARTITIONS
         gone = self._family.deletes and hot and self._chance.random() < 0.15
         value = None if gone else self._family.value(key, number)

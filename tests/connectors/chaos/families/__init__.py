@@ -13,7 +13,7 @@ from penstock.testing.redis import MISSING
 from .base import Family
 from .cassandra import Cassandra, Lenses
 from .jdbc import MariaDb, Postgres
-from .mongodb import Mongo
+from .mongodb import Ferret, Mongo
 from .objects import S3
 from .redis import RedisHashes, RedisJson, RedisStream
 from .search import Elasticsearch, OpenSearch
@@ -24,6 +24,7 @@ FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "jdbc-update": lambda: Postgres("update"),
     "jdbc-mariadb": MariaDb,
     "mongodb": Mongo,
+    "ferretdb": Ferret,
     "cassandra": Cassandra,
     "cassandra-lenses": Lenses,
     "redis": RedisHashes,
@@ -52,7 +53,7 @@ def missing(family: str) -> str | None:
         return redis_modules.missing()
     if family.startswith("redis"):
         return MISSING
-    if family == "mongodb" and not FerretServer.program().is_file():
+    if family == "ferretdb" and not FerretServer.program().is_file():
         return "ferretdb is missing: make tools"
     if family == "s3" and not is_installed():
         return f"{INSTALL} for an S3"

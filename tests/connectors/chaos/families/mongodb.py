@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from pymongo import MongoClient
 
-from penstock.testing.mongodb import FerretServer
+from penstock.testing.mongodb import FerretServer, MongoServer
 
 from .base import JSON, Marking
 
 
 class Mongo(Marking):
-    """Documents by key in FerretDB; a unique index refuses those whose mark another one has."""
+    """Documents by key in mongo-java-server, which forgets them when it is killed; a unique index
+    refuses those whose mark another one has."""
+
+    kills = False
+    server: ClassVar[type[MongoServer]] = MongoServer
 
     def __init__(self) -> None:
         super().__init__()
-        self._server = FerretServer()
+        self._server = self.server()
         self._server.start()
         self._client: MongoClient[dict[str, Any]] = MongoClient(self._server.uri)
         self._documents = self._client["chaos"]["rows"]
@@ -34,7 +38,8 @@ class Mongo(Marking):
         return {
             "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
             "connection.uri": f"mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=2000"
-            "&socketTimeoutMS=3000",
+            "&socketTimeoutMS=10000",
+            "max.batch.size": "200",
             "database": "chaos",
             "collection": "rows",
             "document.id.strategy": strategy,
@@ -72,3 +77,11 @@ class Mongo(Marking):
     def close(self) -> None:
         self._client.close()
         self._server.close()
+
+
+class Ferret(Mongo):
+    """Documents in FerretDB, which keeps them; it reads all of them for each write."""
+
+    kills = True
+    server = FerretServer
+    others = 60

@@ -7,6 +7,7 @@ from collections import deque
 from penstock.api import TopicPartition
 from penstock.connectors.search.write.actions import Action
 from penstock.connectors.search.write.bulk import Request
+from penstock.connectors.search.write.conflicts import Conflicts
 from penstock.connectors.search.write.writer import SearchWriter
 from penstock.testing.conformance import records_of
 from penstock.testing.routed import routed
@@ -22,5 +23,6 @@ def test_failed_requests_of_lost_partitions_are_dropped_whatever_topic_records_a
     request.done.set()
     writer = SearchWriter.__new__(SearchWriter)
     writer._pending = deque([request])
+    writer._conflicts = Conflicts()
     writer.revoked(frozenset({place}), lost=True)
     assert list(request.actions) == []

@@ -106,8 +106,9 @@ CONFLICTS: Final = Key(
     default="fail",
     importance=LOW,
     check=named("ignore", "warn", "report", "fail"),
-    doc="How to handle records whose document has a later version. A record that is already stored "
-    "is always skipped.",
+    doc="How to handle records whose document has a later version from elsewhere. A record that is "
+    "already stored, or delivered again after a later one of its partition was stored, is always "
+    "skipped.",
     group=CONVERSION,
     order=11,
 )

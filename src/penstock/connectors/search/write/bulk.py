@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Final
 
-from penstock.api import Records
+from penstock.api import Records, TopicPartition
 from penstock.connectors.search.client.access import Client, has_errors, outcomes
 from penstock.connectors.search.client.errors import Answered, Unreachable
 from penstock.connectors.search.write.actions import Action
@@ -63,11 +64,40 @@ class Refusal:
         return self.type in MALFORMED
 
 
+class Coming(Enum):
+    """Whether the record at an offset has been written."""
+
+    LATER = auto()
+    SEEN = auto()
+    NEVER = auto()  # records after it have been
+
+
+class Later:
+    """What this and the later requests of a task write."""
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self.last_ones: dict[str | None, Action] = {}
+        """By id, the last action."""
+        self.reached: dict[TopicPartition, int] = {}
+        self.places: set[tuple[TopicPartition, int]] = set()
+        seen: set[int] = set()
+        for request in requests:
+            self.last_ones |= {action.id: action for action in request.actions}
+            records = request.records
+            if id(records) in seen:  # they are in several requests
+                continue
+            seen.add(id(records))
+            for row, offset in enumerate(records.offsets):
+                partition = records.original(row)
+                self.places.add((partition, offset))
+                self.reached[partition] = max(offset, self.reached.get(partition, -1))
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """Actions that are sent together. `after`: requests that must be done first. `refusals` are
-    those that have not been dealt with yet. `last_ones`: by id, the last action of this and later
-    requests."""
+    those that have not been dealt with yet. `later`: what this and later requests write, once a
+    conflict needs it."""
 
     records: Records
     actions: Sequence[Action]
@@ -75,7 +105,7 @@ class Request:
     done: threading.Event = field(default_factory=threading.Event)
     refusals: list[Refusal] = field(default_factory=list)
     error: Exception | None = None
-    last_ones: Mapping[str | None, Action] | None = None
+    later: Later | None = None
 
     def run(self, send: Callable[[Sequence[Action]], list[Refusal]]) -> None:
         """Sends the actions, and keeps the outcome."""
@@ -89,6 +119,21 @@ class Request:
             self.error = error
         finally:
             self.done.set()
+
+    def is_superseded(self, action: Action, later: Iterable[Request]) -> bool:
+        """Whether this request or one of the `later` ones has another write of the document."""
+        if not action.is_versioned:
+            return False
+        if self.later is None:
+            self.later = Later((self, *later))
+        return self.later.last_ones[action.id] is not action
+
+    def coming(self, partition: TopicPartition, offset: int) -> Coming:
+        """Whether the record at an offset is in this or a later request; after `is_superseded`."""
+        assert self.later is not None
+        if (partition, offset) in self.later.places:
+            return Coming.SEEN
+        return Coming.NEVER if offset < self.later.reached.get(partition, -1) else Coming.LATER
 
     def reset(self) -> None:
         """Forgets a failure."""

@@ -33,7 +33,8 @@ from penstock.connectors.keyed.fatal import FatalError
 from penstock.connectors.search.client.access import Client
 from penstock.connectors.search.client.errors import Refused, WriteFailed
 from penstock.connectors.search.write.actions import Action, MalformedId, TopicActions
-from penstock.connectors.search.write.bulk import Refusal, Request, Sender, cut
+from penstock.connectors.search.write.bulk import Coming, Refusal, Request, Sender, cut
+from penstock.connectors.search.write.conflicts import Conflict, Conflicts
 from penstock.connectors.search.write.indices import Indices
 from penstock.connectors.search.write.plan import Nulls, Refusals, SinkPlan
 
@@ -70,6 +71,8 @@ class SearchWriter(SinkWriter):
         self._dropped: set[int] = set()  # rows of the current batch
         self._fatal = FatalError()
         self._outdated: Counter[str] = Counter()  # records by topic, since the last flush
+        self._conflicts = Conflicts()
+        self._leaving: frozenset[TopicPartition] = frozenset()
 
     def write(self, records: Records, failed: Failed) -> None:
         if not len(records):
@@ -83,9 +86,11 @@ class SearchWriter(SinkWriter):
         self._wait(max(self._plan.buffered - len(records), 0))
         self._dropped = set()
         self._prepare(records, failed)
-        for actions in cut(
-            self._actions(records, failed), self._plan.batch, self._plan.batch_bytes
-        ):
+        all_actions = self._actions(records, failed)
+        if self._conflicts:
+            self._conflicts.follow(records, all_actions)
+            self._report_decided()
+        for actions in cut(all_actions, self._plan.batch, self._plan.batch_bytes):
             request = Request(records, actions, self._predecessors(actions))
             self._pending.append(request)
             self._pool.submit(request.run, self._sender.send)
@@ -95,11 +100,14 @@ class SearchWriter(SinkWriter):
             while self._pending and self._pending[0].done.is_set() and not self._pending[0].error:
                 self._report_refusals(self._pending[0])
                 self._pending.popleft()
+            self._conflicts.tick()
+            self._report_decided()
 
     def flush(self) -> None:
         with self._fatal.kept():
             self._repeat_failed()
             self._wait(0)
+            self._report_decided()
         for topic, records in self._outdated.items():
             log.warning(
                 "Ignored %d records of topic %s: the index has later versions of their documents. "
@@ -113,14 +121,24 @@ class SearchWriter(SinkWriter):
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self._fatal.check()
-        return reached
+        committed = self._conflicts.held(reached)
+        self._conflicts.forget(self._leaving)
+        self._leaving = frozenset()
+        return committed
 
     def revoked(self, partitions: frozenset[TopicPartition], *, lost: bool) -> None:
         if not lost:
+            self._leaving = partitions
             return
+        self._conflicts.forget(partitions)
         # Their next owner rewrites them.
         for request in self._pending:
             request.done.wait()
+            request.refusals = [
+                refusal
+                for refusal in request.refusals
+                if request.records.original(refusal.action.row) not in partitions
+            ]
             if request.error is not None:
                 request.actions = [
                     action
@@ -277,6 +295,7 @@ class SearchWriter(SinkWriter):
     def _report_refusals(self, request: Request) -> None:
         """Reports the refused actions of a request. One that cannot be reported stays, so the next
         `flush` fails, too."""
+        request.later = None
         while request.refusals:
             refusal = request.refusals[0]
             if refusal.is_conflict:
@@ -291,36 +310,59 @@ class SearchWriter(SinkWriter):
 
     def _report_conflict(self, request: Request, refusal: Refusal) -> None:
         """Reports a document with a later version, unless the record itself is stored, or a later
-        one that this task sent: a request that is sent again has both."""
+        one of its partition: what is sent again, by this task or its predecessor, has both."""
         behavior, versions = self._plan.conflicts, _VERSIONS.search(refusal.reason)
-        is_stored = (versions is not None and versions[1] == versions[2]) or self._is_superseded(
-            request, refusal
+        action, records = refusal.action, request.records
+        is_stored = (versions is not None and versions[1] == versions[2]) or request.is_superseded(
+            action, self._pending
         )
         if behavior is None:
             # With versions from offsets it was written already, as in a data stream.
-            if refusal.action.is_versioned and not is_stored:
-                self._outdated[request.records.topics[refusal.action.row]] += 1
-            if refusal.action.is_versioned or self._plan.streams is not None:
+            if action.is_versioned and not is_stored:
+                self._outdated[records.topics[action.row]] += 1
+            if action.is_versioned or self._plan.streams is not None:
                 return
             behavior = Refusals.WARN
         elif is_stored:
             return
-        self._report(request, refusal, behavior)
+        if not self._is_reported(behavior) or not action.is_versioned or versions is None:
+            self._report(request, refusal, behavior)
+            return
+        assert action.id is not None
+        conflict = Conflict(
+            records.original(action.row),
+            action.id,
+            int(versions[1]),
+            records.ref(action.row),
+            refusal.reason,
+        )
+        match request.coming(conflict.partition, conflict.version):
+            case Coming.LATER:
+                self._conflicts.add(conflict)
+            case Coming.SEEN:
+                self._conflicts.decide(conflict)
+            case Coming.NEVER:
+                self._conflicts.skipped.append(conflict)
 
-    def _is_superseded(self, request: Request, refusal: Refusal) -> bool:
-        """Whether a later write of the document was sent, too."""
-        if not refusal.action.is_versioned:
-            return False
-        if request.last_ones is None:
-            request.last_ones = {
-                action.id: action for other in (request, *self._pending) for action in other.actions
-            }
-        return request.last_ones[refusal.action.id] is not refusal.action
+    def _report_decided(self) -> None:
+        """Reports the conflicts with versions from elsewhere. One that cannot be reported stays."""
+        while (conflict := self._conflicts.take_decided()) is not None:
+            assert self._plan.conflicts is not None
+            if self._plan.conflicts is Refusals.WARN:
+                log.warning("The cluster refused a record: %s", conflict.reason)
+            self._context.report(conflict.record, Refused(f"Indexing failed: {conflict.reason}"))
+            self._conflicts.done()
+        for conflict in self._conflicts.skipped:
+            self._outdated[conflict.record.topic] += 1
+        self._conflicts.skipped.clear()
+
+    def _is_reported(self, behavior: Refusals) -> bool:
+        return behavior in (Refusals.FAIL, Refusals.REPORT) or self._context.tolerates_errors
 
     def _report(self, request: Request, refusal: Refusal, behavior: Refusals) -> None:
         if behavior is Refusals.WARN:
             log.warning("The cluster refused a record: %s", refusal.reason)
-        if behavior in (Refusals.FAIL, Refusals.REPORT) or self._context.tolerates_errors:
+        if self._is_reported(behavior):
             self._context.report(
                 request.records.ref(refusal.action.row),
                 Refused(f"Indexing failed: {refusal.reason}"),
