@@ -78,7 +78,7 @@ tools: $(READY) ## fetch helm, kubeconform, promtool, hadolint and FerretDB for 
 	@cd $(TOOLS)/ferretdb && ($(GO) build -mod=mod -trimpath -ldflags='-s -w' -o ../bin/ 2> ../log || (cat ../log; exit 1))
 
 modules: $(READY) ## fetch Redis' JSON and time series for the tests; without them these are skipped
-	@$(BIN)/python -m penstock.testing.redis_modules
+	@$(BIN)/python -m tests.servers.redis_modules
 
 demo: $(RUNTIME) ## move a file through Kafka into another file; FILE=path for your own, KEEP=1 to keep it running
 	@$(BIN)/penstock demo $(if $(FILE),--file "$(FILE)") $(if $(filter-out 0,$(KEEP)),--keep)
@@ -108,7 +108,7 @@ test-fast: check ## the core without parity, packages and slow tests, and all of
 	@$(if $(filter jdbc,$(FAMILIES)),$(BIN)/pytest -q -m alone tests/connectors/jdbc)
 
 soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills, EXAMPLES examples
-	@$(BIN)/python -m penstock.testing.sim.chaos --seeds $(SEEDS) --jobs $(JOBS)
+	@$(BIN)/python -m tests.cluster.simulated.chaos --seeds $(SEEDS) --jobs $(JOBS)
 	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 -m hypothesis $(UNIT)
 	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/cluster/sim/test_scale.py \
 	  tests/cluster/test_churn.py tests/flow/test_exactly_once.py tests/connectors/files/test_kills.py tests/connectors/test_sink_chaos.py

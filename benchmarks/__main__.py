@@ -34,8 +34,8 @@ from benchmarks.scenarios import WARM_RECORDS, Load, Points, Scenario
 from penstock.errors import PenstockError
 from penstock.host import jars
 from penstock.kafka.broker import Broker
-from penstock.testing.reference import script_options
 from penstock.testing.topics import Topics
+from tests.servers.reference import script_options
 
 RECORDS: Final = 2_000_000
 ROUNDS: Final = 3

@@ -11,7 +11,7 @@ from benchmarks.inputs import JSON, PARTITIONS, WrongOutcome
 from benchmarks.runtimes import Session
 from benchmarks.scenarios import Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, topic_ends, watch
-from penstock.testing.cassandra import DATACENTER, CassandraServer
+from tests.servers.cassandra import DATACENTER, CassandraServer
 
 _SINK: Final = "com.datastax.oss.kafka.sink.CassandraSinkConnector"
 _SOURCE: Final = "io.lenses.streamreactor.connect.cassandra.source.CassandraSourceConnector"

@@ -35,7 +35,7 @@ from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.url import parse
 from penstock.errors import PenstockError
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
 _SINK: Final = "io.confluent.connect.jdbc.JdbcSinkConnector"
 _SOURCE: Final = "io.confluent.connect.jdbc.JdbcSourceConnector"

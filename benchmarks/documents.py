@@ -15,7 +15,7 @@ from benchmarks.inputs import JSON, PARTITIONS, WrongOutcome
 from benchmarks.runtimes import PENSTOCK, Session
 from benchmarks.scenarios import Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, watch
-from penstock.testing.mongodb import MongoServer
+from tests.servers.mongodb import MongoServer
 
 _SINK: Final = "com.mongodb.kafka.connect.MongoSinkConnector"
 _AT_ONCE: Final = 4_000  # the records of a full chunk

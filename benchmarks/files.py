@@ -28,7 +28,7 @@ from benchmarks.inputs import WrongOutcome
 from benchmarks.runtimes import Session
 from benchmarks.scenarios import Load, Note, Scenario, delete_topics, note_curve
 from benchmarks.watching import Curve, topic_ends, watch
-from penstock.testing.object_store import ObjectStore
+from tests.servers.object_store import ObjectStore
 
 _FILES: Final = 8
 _BUCKET: Final = "bench"

@@ -15,7 +15,7 @@ from benchmarks.inputs import JSON, PARTITIONS, WrongOutcome
 from benchmarks.runtimes import Session
 from benchmarks.scenarios import Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, topic_ends, watch
-from penstock.testing.search import SearchServer
+from tests.servers.search import SearchServer
 
 _SINK: Final = "io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector"
 _SOURCE: Final = "io.penstock.search.OpenSearchSourceConnector"

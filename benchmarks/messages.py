@@ -23,7 +23,7 @@ from penstock.api import SinkWriter, TaskId
 from penstock.connectors.mqtt.sink import MqttSink
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.mqtt import Mosquitto
+from tests.servers.mqtt import Mosquitto
 
 _SOURCE: Final = "io.confluent.connect.mqtt.MqttSourceConnector"
 _SINK: Final = MqttSink.plugin.class_name

@@ -25,8 +25,8 @@ from benchmarks.inputs import JSON, PARTITIONS, SCHEMAS, Kind, WrongOutcome
 from benchmarks.runtimes import Session
 from benchmarks.scenarios import JSON_WITH_SCHEMAS, Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, watch
-from penstock.testing.object_store import ObjectStore
 from penstock.testing.topics import Topics
+from tests.servers.object_store import ObjectStore
 
 _SINK: Final = "io.confluent.connect.s3.S3SinkConnector"
 _PER_FILE: Final = 100_000

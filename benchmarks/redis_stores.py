@@ -17,7 +17,7 @@ from benchmarks.inputs import PARTITIONS, WrongOutcome
 from benchmarks.runtimes import Session
 from benchmarks.scenarios import Load, Note, Scenario, note_curve
 from benchmarks.watching import peak_memory, watch
-from penstock.testing.redis import RedisServer
+from tests.servers.redis import RedisServer
 
 _SINK: Final = "com.redis.kafka.connect.RedisSinkConnector"
 _SOURCE: Final = "com.redis.kafka.connect.RedisStreamSourceConnector"

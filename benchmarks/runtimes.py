@@ -13,9 +13,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from penstock.testing.processes import WorkerProcess, worker_settings
-from penstock.testing.reference import reference_worker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.reference import reference_worker
 
 PENSTOCK: Final = "penstock"
 REFERENCE: Final = "reference"

@@ -18,10 +18,10 @@ import pytest
 
 from penstock.errors import StartupFailed
 from penstock.kafka.broker import BRIEF, Broker, disk_free_mb
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
 from tests.places import ROOT
+from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
 # How long an example takes says more about what else the machine does than about the code.
 hypothesis.settings.register_profile(

@@ -22,9 +22,9 @@ import pytest
 from penstock.flow.spark import executor_env
 from penstock.kafka.broker import free_port
 from penstock.testing.processes import WorkerProcess
-from penstock.testing.spark_cluster import SparkCluster, SparkWorker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.spark_cluster import SparkCluster, SparkWorker
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow(225)]
 

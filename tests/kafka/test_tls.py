@@ -13,10 +13,10 @@ from kafka.admin import KafkaAdminClient
 from penstock.kafka import admin, clients
 from penstock.kafka.broker import BRIEF, Broker, Listener, free_port
 from penstock.kafka.group import Callbacks, WorkerGroup
-from penstock.testing.certificates import Authority
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
 
 # kafka-python leaves the sockets of failed attempts to connect to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -20,11 +20,11 @@ import pytest
 import yaml
 
 from penstock.kafka.broker import Broker, free_port
-from penstock.testing.databases import DatabaseServer
-from penstock.testing.object_store import INSTALL, ObjectStore, is_installed
 from penstock.testing.processes import STOP_S
 from penstock.testing.waiting import wait_until
 from tests.places import ROOT
+from tests.servers.databases import DatabaseServer
+from tests.servers.object_store import INSTALL, ObjectStore, is_installed
 
 from .test_container import COMMAND, environ
 

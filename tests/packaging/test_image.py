@@ -16,8 +16,8 @@ import pytest
 
 import penstock
 from penstock.cli.app import cli
-from penstock.testing.image import instructions
 from tests.places import ROOT
+from tests.servers.image import instructions
 
 from .programs import program
 

@@ -17,11 +17,11 @@ import pytest
 
 from penstock.kafka.broker import Broker, free_port
 from penstock.plugins.registry import installed
-from penstock.testing import image as images
-from penstock.testing.image import Image
 from penstock.testing.processes import STOP_S
 from penstock.testing.waiting import wait_until
 from tests.places import ROOT
+from tests.servers import image as images
+from tests.servers.image import Image
 
 from .test_container import LINES, confluent
 

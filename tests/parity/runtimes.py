@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.kafka.broker import free_port
 from penstock.testing.processes import WorkerProcess
-from penstock.testing.reference import reference_worker
+from tests.servers.reference import reference_worker
 
 from .script import Ask, Reply
 

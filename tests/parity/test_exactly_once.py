@@ -11,9 +11,9 @@ import pytest
 
 from penstock.kafka.broker import Broker
 from penstock.testing.processes import WorkerProcess, worker_settings
-from penstock.testing.reference import reference_worker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.reference import reference_worker
 
 pytestmark = pytest.mark.slow(205)
 

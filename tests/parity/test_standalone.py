@@ -18,9 +18,9 @@ from penstock.config.properties import render_properties
 from penstock.kafka.broker import Broker, free_port
 from penstock.offsets.file import read
 from penstock.testing.processes import WorkerProcess
-from penstock.testing.reference import STANDALONE, reference_worker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.reference import STANDALONE, reference_worker
 
 from .runtimes import Runtime
 from .script import Ask, Reply, create, delete, get, gone, put, sink, source, status

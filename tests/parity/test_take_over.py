@@ -25,9 +25,9 @@ from penstock.host.processes import worker_command
 from penstock.kafka.broker import Broker
 from penstock.rest.forward import sign
 from penstock.testing.processes import WorkerProcess, worker_settings
-from penstock.testing.reference import ReferenceWorker, reference_worker
 from penstock.testing.topics import Cell, Stored, Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.reference import ReferenceWorker, reference_worker
 
 pytestmark = [
     pytest.mark.timeout(1_500),  # half a minute each on an idle machine

@@ -17,11 +17,11 @@ from penstock.connectors.file import FileStreamSink, FileStreamSource
 from penstock.flow.spark import executor_env
 from penstock.template import project
 from penstock.testing.conformance import SinkEndToEnd, SourceEndToEnd
-from penstock.testing.plugin_folders import described, jar, wheel, write
 from penstock.testing.processes import WorkerProcess
-from penstock.testing.spark_cluster import SparkCluster
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.plugin_folders import described, jar, wheel, write
+from tests.servers.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow(200)]
 

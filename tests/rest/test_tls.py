@@ -24,8 +24,8 @@ from penstock.rest.call import Call, Response
 from penstock.rest.forward import Client, Remote
 from penstock.rest.routes import Route
 from penstock.rest.server import Server
-from penstock.testing.certificates import Authority
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
 
 
 async def where(call: Call) -> Response:

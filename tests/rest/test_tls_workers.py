@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from penstock.kafka.broker import Broker, free_port
-from penstock.testing.certificates import Authority
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
 
 CLUSTER = "tls-pair"
 WAIT_S = 120.0

@@ -5,8 +5,8 @@ import pytest
 from penstock.config.properties import parse_properties
 from penstock.host import jars
 from penstock.testing.processes import worker_settings
-from penstock.testing.reference import reference_worker, script_options
 from penstock.testing.waiting import wait_until
+from tests.servers.reference import reference_worker, script_options
 
 
 @pytest.fixture

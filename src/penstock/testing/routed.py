@@ -10,20 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.api import Records, TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumedFrom:
-    """The place in Kafka of the records of a batch; see `Consumed`."""
-
-    place: TopicPartition
-
-    def partition(self, origin: int, /) -> TopicPartition:
-        """The same for every record."""
-        return self.place
+from penstock.testing.contexts import ConsumedFrom
 
 
 def routed(records: Records, topics: Sequence[str], place: TopicPartition) -> Records:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.exits import Exit
-from penstock.testing.plugin_folders import code, described, jar, wheel, write
+from tests.servers.plugin_folders import code, described, jar, wheel, write
 
 from .workers import Penstock
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.cli.app import run
 from penstock.cli.session import Session
-from penstock.testing.certificates import Authority
+from tests.servers.certificates import Authority
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -27,11 +27,11 @@ from penstock.cluster.records import (
 )
 from penstock.cluster.statuses import StatusState
 from penstock.ids import TaskId
-from penstock.testing.sim import Sim, chaos, simulation
-from penstock.testing.sim.chaos import kind_of, survive
-from penstock.testing.sim.connectors import config
-from penstock.testing.sim.faults import NO_FAULTS, Broken
-from penstock.testing.sim.tasks import LEADER
+from tests.cluster.simulated import Sim, chaos, simulation
+from tests.cluster.simulated.chaos import kind_of, survive
+from tests.cluster.simulated.connectors import config
+from tests.cluster.simulated.faults import NO_FAULTS, Broken
+from tests.cluster.simulated.tasks import LEADER
 
 
 def cluster(
@@ -95,7 +95,7 @@ def test_seeds_that_once_failed(seed: int, protocol: str, what: str) -> None:
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 0), (("--protocol", "nonsense"), 2)])
 def test_the_command_says_how_many_passed(arguments: tuple[str, ...], code: int) -> None:
-    command = [sys.executable, "-m", "penstock.testing.sim.chaos", "--seeds", "2", *arguments]
+    command = [sys.executable, "-m", "tests.cluster.simulated.chaos", "--seeds", "2", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == code
     assert ("2 of 2 seeds passed, 0 failed" in done.stdout) == (code == 0)

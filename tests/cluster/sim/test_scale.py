@@ -13,8 +13,8 @@ from penstock.cluster import events as e
 from penstock.cluster.assign import Memory, assign_cooperative, assign_eager
 from penstock.cluster.protocol import Assignment, MemberMetadata, Work
 from penstock.ids import TaskId
-from penstock.testing.sim import Sim
-from penstock.testing.sim.connectors import config
+from tests.cluster.simulated import Sim
+from tests.cluster.simulated.connectors import config
 
 TASKS = 10  # of each connector
 WORKERS, CONNECTORS = (50, 1_000) if "PENSTOCK_SOAK_S" in os.environ else (20, 300)

@@ -21,8 +21,8 @@ from penstock.cluster.protocol import (
 )
 from penstock.cluster.records import SessionKey, TaskConfig, encode_config
 from penstock.ids import TaskId
-from penstock.testing.sim import Sim
-from penstock.testing.sim.connectors import config
+from tests.cluster.simulated import Sim
+from tests.cluster.simulated.connectors import config
 
 URL = "http://stranger:8083/"
 HEARTBEAT_MS = 1_000

@@ -19,7 +19,7 @@ from penstock.cluster.records import (
 )
 from penstock.cluster.state import ClusterState, fold_all
 from penstock.ids import TaskId
-from penstock.testing.sim.topics import ConfigTopic, Truth, differences
+from tests.cluster.simulated.topics import ConfigTopic, Truth, differences
 
 names = st.sampled_from(["a", "b"])
 properties = st.dictionaries(st.just("v"), st.sampled_from("123"), min_size=1)

@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock.api import Failed, SinkWriter
 from penstock.connectors.cassandra.sink import CassandraSink
-from penstock.testing.cassandra import DATACENTER, CassandraServer
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
+from tests.servers.cassandra import DATACENTER, CassandraServer
 
 KS = "sinks"
 CREATE_KEYSPACE = (

@@ -17,8 +17,8 @@ import pytest
 
 from penstock.api import ConfigInvalid, PenstockError
 from penstock.connectors.cassandra.client.reactor import on_asyncio
-from penstock.testing.cassandra import DATACENTER, CassandraServer, Tls
-from penstock.testing.certificates import Authority
+from tests.servers.cassandra import DATACENTER, CassandraServer, Tls
+from tests.servers.certificates import Authority
 
 from .tasks import CREATE_KEYSPACE, KS, Task, rows
 

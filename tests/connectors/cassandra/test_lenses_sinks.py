@@ -14,9 +14,9 @@ from penstock.api import Failed, Header, SinkConnector
 from penstock.api import schema as s
 from penstock.api.schema import STRING, struct
 from penstock.connectors.cassandra.sink import LensesJsonSink, LensesSink
-from penstock.testing.cassandra import CassandraServer, shared
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
+from tests.servers.cassandra import CassandraServer, shared
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -28,9 +28,9 @@ from penstock.api import schema as s
 from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.cassandra.client.reactor import connection_class, on_asyncio
 from penstock.connectors.cassandra.sink import CassandraSink
-from penstock.testing.cassandra import DATACENTER, CassandraServer, shared
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.proxy import Proxy
+from tests.servers.cassandra import DATACENTER, CassandraServer, shared
 
 from .tasks import CREATE_KEYSPACE, KS, Task, rows
 

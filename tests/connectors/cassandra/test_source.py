@@ -16,10 +16,10 @@ from cassandra.util import Duration, uuid_from_time
 from penstock.api import ConfigInvalid, PenstockError, Polled, SourceOffset, Unavailable
 from penstock.api.schema import check
 from penstock.connectors.cassandra.source import CassandraSource
-from penstock.testing.cassandra import CassandraServer, shared
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
 from penstock.testing.proxy import Proxy
+from tests.servers.cassandra import CassandraServer, shared
 
 pytestmark = pytest.mark.timeout(300)
 

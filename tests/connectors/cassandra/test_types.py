@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from penstock.api.schema import check, float32
 from penstock.connectors.cassandra.read.values import reading
 from penstock.connectors.cassandra.sink import CassandraSink
-from penstock.testing.cassandra import DATACENTER, CassandraServer, shared
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
+from tests.servers.cassandra import DATACENTER, CassandraServer, shared
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,10 +10,10 @@ from typing import Final
 import orjson
 import pytest
 
-from penstock.testing.cassandra import DATACENTER, CassandraServer
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.cassandra import DATACENTER, CassandraServer
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.slow(80)]
 

@@ -17,8 +17,8 @@ from penstock.connectors.files.azure import AzureBlobSink
 from penstock.connectors.files.azure_source import AzureBlobSource
 from penstock.connectors.files.gcs import GcsSink
 from penstock.connectors.files.gcs_source import GcsSource
-from penstock.testing.azure_server import ACCOUNT, KEY, azure_server
-from penstock.testing.gcs_server import gcs_server
+from tests.servers.azure_server import ACCOUNT, KEY, azure_server
+from tests.servers.gcs_server import gcs_server
 
 BUCKET = "penstock-tests"
 NUMBERS = count()

@@ -16,10 +16,10 @@ from typing import Any, Final
 from penstock.api import Offsets, SourceOffset
 from penstock.connectors.files.ftp import FtpSource
 from penstock.connectors.files.monitor.reader import MonitorReader
-from penstock.testing.certificates import Authority
 from penstock.testing.contexts import SourceContextStub
-from penstock.testing.file_servers import FtpServer, SftpServer
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
+from tests.servers.file_servers import FtpServer, SftpServer
 
 WAIT_S: Final = 20.0
 BEGUN: Final = int(time.time()) // 60 * 60 - 86_400

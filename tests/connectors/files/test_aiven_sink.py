@@ -18,7 +18,7 @@ from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.files.aiven import AivenS3Sink
 from penstock.connectors.files.settings.aiven import AIVEN_S3_SINK
 from penstock.testing.conformance import SinkConformance, records_of
-from penstock.testing.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
+from tests.servers.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for an S3")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.files.ftp import FtpSource
-from penstock.testing.certificates import Authority
-from penstock.testing.file_servers import INSTALL, is_installed
+from tests.servers.certificates import Authority
+from tests.servers.file_servers import INSTALL, is_installed
 
 from .ftp_sites import PROTOCOLS, P, Site, commands, sites
 

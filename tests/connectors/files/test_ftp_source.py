@@ -15,7 +15,7 @@ import pytest
 from penstock.api import SourceOffset
 from penstock.connectors.files.ftp import EnecoFtpSource, FtpSource
 from penstock.testing.conformance import SourceConformance
-from penstock.testing.file_servers import INSTALL, ServerProcess, is_installed
+from tests.servers.file_servers import INSTALL, ServerProcess, is_installed
 
 from .ftp_sites import BEGUN, PROTOCOLS, P, Site, sites, windows
 

@@ -11,10 +11,10 @@ import orjson
 import pytest
 
 from penstock.connectors.files.ftp import FtpSource
-from penstock.testing.file_servers import INSTALL, ServerProcess, is_installed
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.file_servers import INSTALL, ServerProcess, is_installed
 
 WAIT_S: Final = 120.0
 FILES: Final = 60

@@ -23,8 +23,8 @@ from penstock.connectors.files.gcs_aiven import AivenGcsSink
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.object_store import FaultyProxy
 from penstock.testing.waiting import wait_until
+from tests.servers.object_store import FaultyProxy
 
 from .cloud_stores import AZURE, BUCKET, GCS, AzureObjects, Kind, Running, running
 

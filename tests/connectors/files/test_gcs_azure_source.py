@@ -17,7 +17,7 @@ from penstock.connectors.files.stores.azure_reading import AzureReadStore
 from penstock.connectors.files.stores.gcs_reading import GcsReadStore
 from penstock.testing.conformance import SourceConformance, records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.object_store import FaultyProxy
+from tests.servers.object_store import FaultyProxy
 
 from .cloud_stores import AZURE, GCS, Kind, Running, running
 

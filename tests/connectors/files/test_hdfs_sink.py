@@ -23,7 +23,7 @@ from penstock.connectors.files.stores.hadoop import Hadoop, HadoopOptions
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.hadoop import HadoopServer
+from tests.servers.hadoop import HadoopServer
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.slow(110)]
 

@@ -25,10 +25,10 @@ import pytest
 from botocore.config import Config
 from pyarrow import fs
 
-from penstock.testing.object_store import INSTALL, ObjectStore, is_installed
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.object_store import INSTALL, ObjectStore, is_installed
 
 KILLS: Final = int(os.environ.get("PENSTOCK_KILLS", "2"))
 SEED: Final = int(os.environ.get("PENSTOCK_SOAK_SEED", "0")) or random.SystemRandom().getrandbits(

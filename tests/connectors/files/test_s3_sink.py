@@ -24,8 +24,8 @@ from penstock.connectors.files.stores.s3 import S3Store
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
 from penstock.testing.routed import routed
+from tests.servers.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for an S3")
 

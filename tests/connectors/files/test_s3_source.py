@@ -27,7 +27,7 @@ from penstock.connectors.files.s3_source import S3Source
 from penstock.connectors.files.settings.s3_source import s3_source_plan
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
+from tests.servers.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason=f"{INSTALL} for an S3")
 

@@ -14,10 +14,10 @@ from botocore.config import Config
 from penstock.connectors.files.local_source import LocalFileSource
 from penstock.connectors.files.s3 import S3Sink
 from penstock.connectors.files.s3_source import S3Source
-from penstock.testing.object_store import INSTALL, ObjectStore, is_installed
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.object_store import INSTALL, ObjectStore, is_installed
 
 WAIT_S: Final = 120.0
 FILES: Final = 40

@@ -14,10 +14,10 @@ from botocore.config import Config
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
-from penstock.testing.object_store import INSTALL, ObjectStore, is_installed
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.object_store import INSTALL, ObjectStore, is_installed
 
 WAIT_S: Final = 90.0
 

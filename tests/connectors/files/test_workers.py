@@ -15,11 +15,11 @@ from penstock.connectors.files.hdfs import HdfsSink
 from penstock.connectors.files.local import LocalFileSink
 from penstock.connectors.files.s3 import S3Sink
 from penstock.connectors.files.stores.hadoop import Hadoop, HadoopOptions
-from penstock.testing.hadoop import HadoopServer
-from penstock.testing.object_store import INSTALL, ObjectStore, is_installed
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.hadoop import HadoopServer
+from tests.servers.object_store import INSTALL, ObjectStore, is_installed
 
 WAIT_S: Final = 120.0
 RECORDS: Final = 200_000

@@ -18,7 +18,7 @@ from penstock.connectors.http.sink import AivenHttpSink, ConfluentHttpSink, Lens
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
-from penstock.testing.web import WebServer
+from tests.servers.web import WebServer
 
 from .sinks import Make, rows, tasks
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.api import PenstockError
-from penstock.testing.certificates import Authority
-from penstock.testing.web import WebServer
+from tests.servers.certificates import Authority
+from tests.servers.web import WebServer
 
 from .sinks import Make, rows, tasks
 
@@ -139,7 +139,7 @@ def test_http2_and_mutual_tls(task: Make, name: str, authority: tuple[Authority,
 def test_an_expired_certificate_fails_the_task_with_the_reason(
     task: Make, name: str, authority: tuple[Authority, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import penstock.testing.certificates as certificates
+    import tests.servers.certificates as certificates
 
     class Past(datetime):
         @classmethod

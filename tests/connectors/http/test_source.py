@@ -13,7 +13,7 @@ from penstock.api import Offsets, PenstockError, Records, SourceOffset, SourceRe
 from penstock.connectors.http.source import CastormHttpSource
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
-from penstock.testing.web import WebServer
+from tests.servers.web import WebServer
 
 NUMBERS = count()
 LIST = {

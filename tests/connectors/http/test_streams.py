@@ -20,11 +20,11 @@ from penstock.api import PenstockError, SourceConnector, SourceOffset, SourceRea
 from penstock.connectors.http.live.events import EventParser
 from penstock.connectors.http.stream import SseSource, WebhookSource, WebSocketSource
 from penstock.kafka.broker import free_port
-from penstock.testing.certificates import Authority
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
 from penstock.testing.waiting import wait_until
-from penstock.testing.web import WebServer
+from tests.servers.certificates import Authority
+from tests.servers.web import WebServer
 
 NUMBERS = count()
 

@@ -16,7 +16,7 @@ from penstock.testing.processes import WorkerProcess
 from penstock.testing.proxy import Proxy
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
-from penstock.testing.web import WebServer
+from tests.servers.web import WebServer
 
 pytestmark = pytest.mark.timeout(300)
 

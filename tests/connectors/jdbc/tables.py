@@ -30,7 +30,7 @@ from penstock.errors import Unavailable
 from penstock.ids import TaskId
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.databases import DatabaseServer
+from tests.servers.databases import DatabaseServer
 
 MOST: Final = 1 << 25  # more than any test's table has
 

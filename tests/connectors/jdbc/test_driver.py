@@ -38,8 +38,8 @@ from penstock.testing.conformance import (
     SourceEndToEnd,
     records_of,
 )
-from penstock.testing.databases import DatabaseServer
 from penstock.testing.waiting import wait_until
+from tests.servers.databases import DatabaseServer
 
 from .tables import (
     MOST,

@@ -21,10 +21,10 @@ import pytest
 
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.errors import PenstockError
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Stored, Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
 WAIT_S: Final = 150.0
 RUNNING: Final = ["RUNNING", "RUNNING"]

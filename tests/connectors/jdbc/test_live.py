@@ -26,7 +26,7 @@ from penstock.data.records import Column, Records
 from penstock.data.schema import INT32, STRING, TIMESTAMP, struct
 from penstock.kafka.broker import free_port
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.databases import DatabaseServer, PostgresServer
+from tests.servers.databases import DatabaseServer, PostgresServer
 
 PASSWORD = "a-clerk's"
 

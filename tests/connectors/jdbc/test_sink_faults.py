@@ -20,9 +20,9 @@ from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.write.writer import GaveUp
 from penstock.data.schema import Value
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
 from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
+from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
 from .tables import Target, ids_written_around_kills, only, row, target_of, write
 from .test_driver import H2Server

@@ -29,7 +29,7 @@ from penstock.data.schema import (
     decimal,
     struct,
 )
-from penstock.testing.databases import DatabaseServer
+from tests.servers.databases import DatabaseServer
 
 from .tables import Target, only, target_of, write
 from .test_driver import H2Server

@@ -15,8 +15,8 @@ from penstock.api import SourceOffset
 from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
 from penstock.connectors.jdbc.source import JdbcSource
 from penstock.errors import PenstockError, Unavailable
-from penstock.testing.databases import DatabaseServer, PostgresServer
 from penstock.testing.waiting import wait_until
+from tests.servers.databases import DatabaseServer, PostgresServer
 
 from .tables import (
     MOST,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.testing.databases import DatabaseServer, MariaDbServer
+from tests.servers.databases import DatabaseServer, MariaDbServer
 
 from .tables import open_reader, polls, read, rows_of, run
 

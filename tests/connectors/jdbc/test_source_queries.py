@@ -11,7 +11,7 @@ import pytest
 from penstock.connectors.jdbc.settings.source import JDBC_SOURCE
 from penstock.connectors.jdbc.source import JdbcSource
 from penstock.errors import PenstockError
-from penstock.testing.databases import DatabaseServer
+from tests.servers.databases import DatabaseServer
 
 from .tables import MOST, only_row, open_reader, props, read, run
 

@@ -16,7 +16,7 @@ from penstock.data import schema as s
 from penstock.data.schema import Schema
 from penstock.errors import DataError
 from penstock.testing.contexts import SourceContextStub
-from penstock.testing.databases import DatabaseServer
+from tests.servers.databases import DatabaseServer
 
 from .tables import MOST, only_row, open_reader, props, read, rows_of, run
 

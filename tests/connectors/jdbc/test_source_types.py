@@ -11,7 +11,7 @@ import pytest
 from penstock.data import schema as s
 from penstock.data.schema import Schema
 from penstock.errors import DataError
-from penstock.testing.databases import DatabaseServer, PostgresServer
+from tests.servers.databases import DatabaseServer, PostgresServer
 
 from .tables import only_row, open_reader, read, run
 

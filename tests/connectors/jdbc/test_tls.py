@@ -16,8 +16,8 @@ from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.errors import PenstockError
-from penstock.testing.certificates import Authority
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+from tests.servers.certificates import Authority
+from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
 from .tables import Target, row, write
 

@@ -12,10 +12,10 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from penstock.testing.databases import DatabaseServer, MariaDbServer
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Cell, Stored, Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.databases import DatabaseServer, MariaDbServer
 
 WAIT_S: Final = 120.0
 RUNNING: Final = ["RUNNING", "RUNNING"]

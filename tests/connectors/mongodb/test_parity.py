@@ -17,11 +17,11 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient
 
 from penstock.kafka.broker import Broker
-from penstock.testing.mongodb import MongoServer
 from penstock.testing.processes import WorkerProcess, worker_settings
-from penstock.testing.reference import reference_worker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.mongodb import MongoServer
+from tests.servers.reference import reference_worker
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow(145)]
 

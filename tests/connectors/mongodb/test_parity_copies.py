@@ -22,12 +22,12 @@ from penstock.convert.raw import ByteArrayConverter
 from penstock.convert.text import StringConverter
 from penstock.kafka.broker import Broker, free_port
 from penstock.testing.contexts import SourceContextStub
-from penstock.testing.mongodb import MongoServer
 from penstock.testing.processes import worker_settings
-from penstock.testing.reference import reference_worker
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 from tests.places import TESTS
+from tests.servers.mongodb import MongoServer
+from tests.servers.reference import reference_worker
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -27,9 +27,9 @@ from penstock.connectors.mongodb.sink import MongoSink
 from penstock.kafka.broker import free_port
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.mongodb import FerretServer, MongoServer
 from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
+from tests.servers.mongodb import FerretServer, MongoServer
 
 pytestmark = pytest.mark.slow(140)
 

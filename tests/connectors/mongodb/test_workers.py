@@ -14,12 +14,12 @@ import pytest
 from pymongo import MongoClient
 
 from penstock.kafka.broker import free_port
-from penstock.testing.mongodb import MongoServer
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.proxy import Proxy
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 from tests.places import TESTS
+from tests.servers.mongodb import MongoServer
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.slow(85)]
 

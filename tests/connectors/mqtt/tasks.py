@@ -21,8 +21,8 @@ from penstock.connectors.mqtt.read.reader import MqttReader
 from penstock.connectors.mqtt.sink import MqttSink
 from penstock.connectors.mqtt.source import LensesMqttSource, MqttSource
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.mqtt import Mosquitto, let_go
 from penstock.testing.waiting import wait_until
+from tests.servers.mqtt import Mosquitto, let_go
 
 NUMBERS = count()
 WAIT_S: Final = 20.0

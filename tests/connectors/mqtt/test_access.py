@@ -18,10 +18,10 @@ from penstock.api import (
 )
 from penstock.connectors.mqtt.client.errors import Refused, Unreachable
 from penstock.connectors.mqtt.sink import MqttSink
-from penstock.testing.certificates import Authority
 from penstock.testing.conformance import records_of
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
+from tests.servers.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 
 from .tasks import (
     WAIT_S,

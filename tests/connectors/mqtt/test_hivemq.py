@@ -16,8 +16,8 @@ from penstock.connectors.mqtt.sink import MqttSink
 from penstock.connectors.mqtt.source import MqttSource
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.mqtt import HiveMQ
 from penstock.testing.waiting import wait_until
+from tests.servers.mqtt import HiveMQ
 
 NUMBERS = count()
 WAIT_S: Final = 20.0

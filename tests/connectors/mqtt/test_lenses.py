@@ -16,8 +16,8 @@ from penstock.api.schema import INT32, STRING, struct
 from penstock.connectors.mqtt.sink import LensesMqttSink
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 from penstock.testing.waiting import wait_until
+from tests.servers.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 
 from .tasks import (
     UNLIMITED,

@@ -21,9 +21,9 @@ from penstock.connectors.mqtt.sink import MqttSink
 from penstock.connectors.mqtt.source import MqttSource
 from penstock.testing.conformance import SinkConformance, SourceConformance, records_of
 from penstock.testing.contexts import SourceContextStub
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
+from tests.servers.mqtt import NO_MOSQUITTO, Mosquitto, mosquitto
 
 from .tasks import (
     UNLIMITED,

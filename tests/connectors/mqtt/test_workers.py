@@ -10,10 +10,10 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from penstock.testing.mqtt import NO_MOSQUITTO, Mosquitto, let_go, mosquitto
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.mqtt import NO_MOSQUITTO, Mosquitto, let_go, mosquitto
 
 pytestmark = [
     pytest.mark.slow(75),

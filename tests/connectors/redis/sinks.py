@@ -12,7 +12,7 @@ from penstock.connectors.redis.sink import (
 )
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.redis import RedisServer
+from tests.servers.redis import RedisServer
 
 Client = redis.Redis
 

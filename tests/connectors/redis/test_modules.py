@@ -13,9 +13,9 @@ from penstock.api import schema as s
 from penstock.connectors.redis.sink import (
     RedisSink,
 )
-from penstock.testing import redis_modules
 from penstock.testing.conformance import records_of
-from penstock.testing.redis import RedisServer
+from tests.servers import redis_modules
+from tests.servers.redis import RedisServer
 
 from .sinks import Client, findings, ours, write
 

@@ -16,11 +16,11 @@ from penstock.connectors.redis.sink import (
     LensesRedisSink,
     RedisSink,
 )
-from penstock.testing.certificates import Authority
 from penstock.testing.conformance import records_of
 from penstock.testing.proxy import Proxy
-from penstock.testing.redis import MISSING, RedisCluster, RedisSentinel, RedisServer
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
+from tests.servers.redis import MISSING, RedisCluster, RedisSentinel, RedisServer
 
 from .sinks import Client, Task, findings, ours, texts, write
 

@@ -29,8 +29,8 @@ from penstock.connectors.redis.sink import (
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
-from penstock.testing.redis import MISSING, RedisServer
 from penstock.testing.waiting import wait_until
+from tests.servers.redis import MISSING, RedisServer
 
 from .sinks import Client, Task, lenses, ours, texts, write
 

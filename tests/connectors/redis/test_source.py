@@ -15,8 +15,8 @@ from penstock.connectors.redis.source import RedisKeysSource, RedisStreamSource
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
 from penstock.testing.proxy import Proxy
-from penstock.testing.redis import MISSING, RedisCluster, RedisServer
 from penstock.testing.waiting import wait_until
+from tests.servers.redis import MISSING, RedisCluster, RedisServer
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 

@@ -12,9 +12,9 @@ import redis
 
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.proxy import Proxy
-from penstock.testing.redis import MISSING, RedisServer
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.redis import MISSING, RedisServer
 
 pytestmark = [
     pytest.mark.slow(70),

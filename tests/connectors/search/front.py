@@ -21,8 +21,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import orjson
 
-from penstock.testing.certificates import Authority
-from penstock.testing.search import SearchServer
+from tests.servers.certificates import Authority
+from tests.servers.search import SearchServer
 
 _PASSED: Final = ("content-type", "content-encoding", "accept")
 

@@ -18,10 +18,10 @@ from penstock.connectors.search.sink import (
     OpenSearchSink,
 )
 from penstock.connectors.search.source import ElasticsearchSource, OpenSearchSource
-from penstock.testing.certificates import Authority
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.search import SearchServer, shared
+from tests.servers.certificates import Authority
+from tests.servers.search import SearchServer, shared
 
 from .front import Asked, Front, HttpProxy, is_signed, server_tls
 

@@ -13,7 +13,7 @@ from penstock.connectors.search.sink import OpenSearchSink
 from penstock.connectors.search.write.conflicts import PATIENCE
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
-from penstock.testing.search import SearchServer, shared
+from tests.servers.search import SearchServer, shared
 
 from .front import Asked, Front
 

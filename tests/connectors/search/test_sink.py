@@ -21,7 +21,7 @@ from penstock.connectors.search.sink import ElasticsearchSink, OpenSearchSink
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
-from penstock.testing.search import PRODUCTS, SearchServer, shared
+from tests.servers.search import PRODUCTS, SearchServer, shared
 
 from .front import Front
 

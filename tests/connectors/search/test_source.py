@@ -15,7 +15,7 @@ from penstock.connectors.search.read import reader
 from penstock.connectors.search.source import ElasticsearchSource, OpenSearchSource
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SourceContextStub
-from penstock.testing.search import PRODUCTS, SearchServer, shared
+from tests.servers.search import PRODUCTS, SearchServer, shared
 
 pytestmark = pytest.mark.slow(120)
 

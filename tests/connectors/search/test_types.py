@@ -19,7 +19,7 @@ from penstock.connectors.search.sink import ElasticsearchSink, OpenSearchSink
 from penstock.connectors.search.source import ElasticsearchSource, OpenSearchSource
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
-from penstock.testing.search import PRODUCTS, SearchServer, shared
+from tests.servers.search import PRODUCTS, SearchServer, shared
 
 NUMBERS = count()
 CONNECTORS: dict[str, tuple[Any, Any]] = {

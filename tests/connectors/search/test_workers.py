@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from penstock.testing.processes import WorkerProcess
-from penstock.testing.search import SearchServer
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
+from tests.servers.search import SearchServer
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.slow(115)]
 

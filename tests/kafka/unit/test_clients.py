@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from penstock.errors import ConfigInvalid
 from penstock.kafka import clients
 from penstock.kafka.clients import ClientSettings
-from penstock.testing.certificates import Authority
+from tests.servers.certificates import Authority
 
 ALL: ClientSettings = {"reconnect.backoff.max.ms": 1_000}
 PRODUCER: ClientSettings = {**ALL, "partitioner": "murmur2_random"}

@@ -19,7 +19,7 @@ from penstock.plugins import path as plugin_path
 from penstock.plugins.jars import plugins_of_jars
 from penstock.plugins.path import Form, Survey, survey
 from penstock.plugins.registry import Level, Skipped
-from penstock.testing.plugin_folders import code, described, jar, wheel, write
+from tests.servers.plugin_folders import code, described, jar, wheel, write
 
 
 @pytest.fixture(autouse=True)

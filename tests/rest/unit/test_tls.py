@@ -18,7 +18,7 @@ from penstock.config.worker import parse_distributed
 from penstock.errors import ConfigInvalid
 from penstock.host.tls import CIPHER_SUITES, TlsSettings, client_context, server_context
 from penstock.rest.tls import ADMIN, MAIN, forwarding, listening, settings
-from penstock.testing.certificates import Authority, Issued
+from tests.servers.certificates import Authority, Issued
 
 PASSWORD = "store-pass"
 KEY_PASSWORD = "key-pass"

@@ -19,8 +19,7 @@ from penstock.data.schema import BYTES
 from penstock.flow.stage.failures import describe
 from penstock.flow.stage.pipeline import Failure, Pipeline, Stage, sink_steps
 from penstock.ids import TopicPartition
-from penstock.testing.contexts import SinkContextStub
-from penstock.testing.routed import ConsumedFrom
+from penstock.plugins.contexts import ConsumedFrom, SinkContextStub
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -78,7 +78,7 @@ class SourcePreview:
     def run(self, wait_for_more: Callable[[int], bool]) -> None:
         """Polls until there is nothing more to show, or to read. While nothing was read at all,
         calls `wait_for_more` with milliseconds; it returns whether to poll again."""
-        from penstock.testing.contexts import SourceContextStub
+        from penstock.plugins.contexts import SourceContextStub
 
         context = SourceContextStub(task=self._plan.task)  # without stored offsets
         connector = self._plan.connector()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.testing import redis_modules
-from penstock.testing.mongodb import FerretServer
-from penstock.testing.object_store import INSTALL, is_installed
-from penstock.testing.redis import MISSING
+from tests.servers import redis_modules
+from tests.servers.mongodb import FerretServer
+from tests.servers.object_store import INSTALL, is_installed
+from tests.servers.redis import MISSING
 
 from .base import Family
 from .cassandra import Cassandra, Lenses

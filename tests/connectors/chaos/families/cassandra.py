@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from penstock.testing.cassandra import DATACENTER, CassandraServer
+from tests.servers.cassandra import DATACENTER, CassandraServer
 
 from .base import JSON, Marking
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from penstock.testing.databases import DatabaseServer, MariaDbServer, PostgresServer
+from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
 from .base import HOT, JSON, Family
 

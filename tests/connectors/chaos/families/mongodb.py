@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pymongo import MongoClient
 
-from penstock.testing.mongodb import FerretServer, MongoServer
+from tests.servers.mongodb import FerretServer, MongoServer
 
 from .base import JSON, Marking
 

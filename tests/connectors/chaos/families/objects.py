@@ -9,7 +9,7 @@ import boto3
 import orjson
 from botocore.config import Config
 
-from penstock.testing.object_store import FaultyProxy, ObjectStore
+from tests.servers.object_store import FaultyProxy, ObjectStore
 
 from .base import JSON, Family
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import orjson
 import redis
 
-from penstock.testing import redis_modules
-from penstock.testing.redis import RedisServer
+from tests.servers import redis_modules
+from tests.servers.redis import RedisServer
 
 from .base import HOT, JSON, Family
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from penstock.testing.search import SearchServer
 from penstock.testing.waiting import wait_until
+from tests.servers.search import SearchServer
 
 from .base import JSON, Family, Marking
 

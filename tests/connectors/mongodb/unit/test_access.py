@@ -9,7 +9,7 @@ import pytest
 from penstock.api import ConfigInvalid
 from penstock.api.settings import Secret
 from penstock.connectors.mongodb.client.access import Access, Store
-from penstock.testing.certificates import Authority
+from tests.servers.certificates import Authority
 
 TLS = Secret("mongodb://127.0.0.1:1/?tls=true")
 

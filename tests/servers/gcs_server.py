@@ -1,7 +1,7 @@
 """A small Google Cloud Storage for tests: the part of its documented JSON API that sinks and
 sources use, and the tokens of service accounts.
 
-    python -m penstock.testing.gcs_server PORT BUCKET...
+    python -m tests.servers.gcs_server PORT BUCKET...
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import google_crc32c
 
-from penstock.testing.rest_server import Answer, Request, RestServer, RestStore, serve
+from tests.servers.rest_server import Answer, Request, RestServer, RestStore, serve
 
 TOKEN: Final = "token-of-the-tests"
 """The bearer token of requests with credentials."""
@@ -222,7 +222,7 @@ def _no_bucket() -> Answer:
 
 def gcs_server(*buckets: str) -> RestServer:
     """A server with these buckets."""
-    return RestServer("penstock.testing.gcs_server", *buckets)
+    return RestServer("tests.servers.gcs_server", *buckets)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trouble for simulated clusters, by seed, and the command that makes it for many seeds.
 
-    python -m penstock.testing.sim.chaos --seeds 10000 --jobs 2
+    python -m tests.cluster.simulated.chaos --seeds 10000 --jobs 2
 
 prints every seed that fails, with how to run it alone, and ends with 1 if there was one.
 """
@@ -21,9 +21,9 @@ from penstock.cluster.herder.runs import Phase
 from penstock.cluster.protocol import VERSIONS
 from penstock.cluster.records import Target
 from penstock.ids import TaskId
-from penstock.testing.sim.connectors import config
-from penstock.testing.sim.faults import MANY_FAULTS, NO_FAULTS
-from penstock.testing.sim.simulation import Sim
+from tests.cluster.simulated.connectors import config
+from tests.cluster.simulated.faults import MANY_FAULTS, NO_FAULTS
+from tests.cluster.simulated.simulation import Sim
 
 TROUBLE_MS: Final = 120_000
 PROGRESS: Final = 1_000  # seeds between two progress messages
@@ -303,7 +303,7 @@ def main(
                 name, once = kind_of(seed, protocol, exactly_once)
                 flag = "--exactly-once" if once else "--no-exactly-once"
                 alone = f"--seeds 1 --first {seed} --protocol {name} {flag}"
-                click.echo(f"{error}\n  python -m penstock.testing.sim.chaos {alone}")
+                click.echo(f"{error}\n  python -m tests.cluster.simulated.chaos {alone}")
     took = time.monotonic() - began
     click.echo(f"{seeds - failed} of {seeds} seeds passed, {failed} failed, in {took:.0f} s")
     sys.exit(1 if failed else 0)

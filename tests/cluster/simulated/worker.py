@@ -15,13 +15,13 @@ from penstock.cluster.herder.state import HerderState, Settings, next_wakeup
 from penstock.cluster.records import StatusRecord, TaskCommit, TopicStatus
 from penstock.cluster.state import ClusterState
 from penstock.ids import TaskId
-from penstock.testing.sim.connectors import planned, replan_ms, restarts
-from penstock.testing.sim.faults import Broken
-from penstock.testing.sim.member import GroupClient, Network
-from penstock.testing.sim.producers import Brokers, Producers
-from penstock.testing.sim.tasks import Live
-from penstock.testing.sim.topics import StatusTopic, differences
-from penstock.testing.sim.world import Process
+from tests.cluster.simulated.connectors import planned, replan_ms, restarts
+from tests.cluster.simulated.faults import Broken
+from tests.cluster.simulated.member import GroupClient, Network
+from tests.cluster.simulated.producers import Brokers, Producers
+from tests.cluster.simulated.tasks import Live
+from tests.cluster.simulated.topics import StatusTopic, differences
+from tests.cluster.simulated.world import Process
 
 LONGEST_WAIT_MS: Final = 60_000  # a worker's loop reads its clock at least this often
 

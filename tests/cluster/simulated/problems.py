@@ -9,8 +9,8 @@ from penstock.cluster.assign import Item
 from penstock.cluster.records import RawProps, State, Target
 from penstock.cluster.statuses import StatusState
 from penstock.ids import TaskId
-from penstock.testing.sim.topics import ConfigTopic, StatusTopic
-from penstock.testing.sim.worker import Request, SimWorker
+from tests.cluster.simulated.topics import ConfigTopic, StatusTopic
+from tests.cluster.simulated.worker import Request, SimWorker
 
 
 class Cluster(Protocol):

@@ -16,8 +16,8 @@ from typing import Final
 
 from penstock.host.processes import Process
 from penstock.kafka.broker import free_port
-from penstock.testing.certificates import Authority
 from penstock.testing.waiting import wait_until
+from tests.servers.certificates import Authority
 
 HOST: Final = "127.0.0.1"
 MISSING: Final = (

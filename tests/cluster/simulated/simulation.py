@@ -13,13 +13,13 @@ from penstock.cluster.records import RawProps, Target
 from penstock.cluster.state import ClusterState
 from penstock.cluster.statuses import StatusState
 from penstock.ids import TaskId
-from penstock.testing.sim import problems
-from penstock.testing.sim.connectors import planned
-from penstock.testing.sim.coordinator import Coordinator
-from penstock.testing.sim.faults import NO_FAULTS, Broken
-from penstock.testing.sim.tasks import Transactions
-from penstock.testing.sim.topics import ConfigTopic, Row, StatusTopic
-from penstock.testing.sim.worker import Request, SimWorker
+from tests.cluster.simulated import problems
+from tests.cluster.simulated.connectors import planned
+from tests.cluster.simulated.coordinator import Coordinator
+from tests.cluster.simulated.faults import NO_FAULTS, Broken
+from tests.cluster.simulated.tasks import Transactions
+from tests.cluster.simulated.topics import ConfigTopic, Row, StatusTopic
+from tests.cluster.simulated.worker import Request, SimWorker
 
 FORWARD_MS: Final = 90_000  # how long a worker waits for another's response
 SESSION_TICK_MS: Final = 200

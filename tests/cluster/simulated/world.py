@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from penstock.cluster import events as e
-from penstock.testing.sim.faults import Faults
+from tests.cluster.simulated.faults import Faults
 
 
 class World(Protocol):

@@ -8,13 +8,13 @@ session, lose their coordinator, and have clocks that jump. `Faults` sets how me
 delayed. Invariants are checked after every step (`Broken` names the violated one); `problems()`
 lists the differences between the cluster and its configuration.
 
-`simulation` holds the cluster, `chaos` makes trouble for it: `python -m penstock.testing.sim.chaos
---help` runs many seeds. Below are `problems`, `worker`, and the worker's parts: `member` (its group
-client) and `producers`. Each states in a Protocol what it may use of the cluster around it; all
-extend `world`. At the bottom are `coordinator`, `tasks`, `topics`, `connectors` and `faults`.
-Imports point down in this order.
+`simulation` holds the cluster, `chaos` makes trouble for it: `python -m
+tests.cluster.simulated.chaos --help` runs many seeds. Below are `problems`, `worker`, and the
+worker's parts: `member` (its group client) and `producers`. Each states in a Protocol what it may
+use of the cluster around it; all extend `world`. At the bottom are `coordinator`, `tasks`,
+`topics`, `connectors` and `faults`.
 """
 
-from penstock.testing.sim.simulation import Sim
+from tests.cluster.simulated.simulation import Sim
 
 __all__ = ["Sim"]

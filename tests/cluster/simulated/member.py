@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from penstock.cluster import events as e
 from penstock.cluster import protocol
-from penstock.testing.sim.coordinator import REBALANCE_TIMEOUT_MS, Coordinator
-from penstock.testing.sim.world import Process, World
+from tests.cluster.simulated.coordinator import REBALANCE_TIMEOUT_MS, Coordinator
+from tests.cluster.simulated.world import Process, World
 
 HEARTBEAT_MS: Final = 3_000
 ANSWER_MS: Final = 10_000  # how long the client waits for its worker's loop

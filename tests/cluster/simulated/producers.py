@@ -17,9 +17,9 @@ from penstock.cluster.records import (
     encode_config,
     encode_status,
 )
-from penstock.testing.sim.tasks import LEADER, Transactions
-from penstock.testing.sim.topics import ConfigTopic, Row
-from penstock.testing.sim.world import Process, World
+from tests.cluster.simulated.tasks import LEADER, Transactions
+from tests.cluster.simulated.topics import ConfigTopic, Row
+from tests.cluster.simulated.world import Process, World
 
 
 class Brokers(World, Protocol):

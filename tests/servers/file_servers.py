@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.kafka.broker import free_port
 from penstock.testing.waiting import is_listening, wait_until
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     import asyncssh
@@ -311,6 +312,7 @@ class ServerProcess:
         self.user, self.password = _Server.user, _Server.password
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, kind, str(folder), str(self.port)],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
