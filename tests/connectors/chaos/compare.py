@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 
@@ -54,22 +54,26 @@ def compare_keys(
 
 
 def compare_records(
-    sent: Sequence[Sent], dead: Set[tuple[int, int]], stored: Iterable[tuple[str, int]]
+    sent: Sequence[Sent],
+    dead: Set[tuple[int, int]],
+    stored: Iterable[tuple[str, int]],
+    stream: Callable[[int], object] = lambda number: None,
 ) -> Difference:
-    """Compares a store that appends, in its order. A record may be there again; it counts where it
-    comes first."""
+    """Compares a store that appends, in its order: that of the records of a partition and, by their
+    numbers, a stream. A record may be there again; it counts where it comes first."""
     numbers = [number for _, number in stored]
     counts = Counter(numbers)
     known = {row.number: row for row in sent}
     difference = Difference(repeated=len(numbers) - len(counts))
     difference.lost += [row for row in sent if row.number not in counts and row.place not in dead]
     difference.wrong += [f"{number}: not in the topic" for number in counts.keys() - known.keys()]
-    last: dict[int, int] = {}
+    last: dict[object, int] = {}
     for number in counts:  # in the order of their first occurrences
         row = known.get(number)
         if row is None or row.place in dead:
             continue
-        if row.offset < last.get(row.partition, -1):
+        place = row.partition, stream(number)
+        if row.offset < last.get(place, -1):
             difference.unordered.append(row)
-        last[row.partition] = max(row.offset, last.get(row.partition, -1))
+        last[place] = max(row.offset, last.get(place, -1))
     return difference

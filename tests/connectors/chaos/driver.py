@@ -84,7 +84,10 @@ class Feed:
             assert offset is not None
             self.sent.append(Sent(partition, offset, key, None if gone else number))
 
-        self._producer.produce(self._topic, value, key, partition, on_delivery=stored)
+        headers = list(self._family.headers(number))
+        self._producer.produce(
+            self._topic, value, key, partition, on_delivery=stored, headers=headers
+        )
 
 
 @dataclass
@@ -153,7 +156,7 @@ class Chaos:
             }
         self._make_worker = make_worker
         self.worker = self._new_worker()
-        self.proxy = Proxy(family.port).start()
+        self.proxy = Proxy(family.port if family.networked else 0).start()
         self.feed: Feed | None = None
 
     def _new_worker(self) -> WorkerProcess:
@@ -175,11 +178,12 @@ class Chaos:
         begun = time.monotonic()
         self.feed = Feed(self.topics, self.topic, self.family, self._records)
         self._await_commits()
-        # The first five once in a random order, so that each run has them; then any, at random.
-        kinds = [self.cut, self.lose_answers, self.hang, self.refuse, self.kill_worker]
+        # These once in a random order, so that each run has them; then any, at random.
+        kinds = [self.cut, self.lose_answers, self.hang] if self.family.networked else []
+        kinds += [self.refuse, self.kill_worker]
+        first = self.random.sample(kinds, len(kinds))
         kinds += [self.suspend_worker, self.restart, self.pause, self.join]
         kinds += [self.kill_server] if self.family.kills else []
-        first = self.random.sample(kinds[:5], 5)
         number = 0
         while number < len(first) or time.monotonic() - begun < seconds:
             kind = first[number] if number < len(first) else self.random.choice(kinds)
@@ -359,8 +363,11 @@ class Chaos:
         letters = self.topics.read(self.dead)
         dead = {_place(letter) for letter in letters}
         self.result.dead = len(letters)
-        compare = compare_keys if self.family.keyed else compare_records
-        found = compare(self.feed.sent, dead, self.family.stored())
+        stored = self.family.stored()
+        if self.family.keyed:
+            found = compare_keys(self.feed.sent, dead, stored)
+        else:
+            found = compare_records(self.feed.sent, dead, stored, self.family.stream)
         self.result.lost += found.lost
         self.result.wrong += found.wrong
         self.result.unordered += found.unordered

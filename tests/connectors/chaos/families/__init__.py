@@ -14,7 +14,7 @@ from .base import Family
 from .cassandra import Cassandra, Lenses
 from .jdbc import MariaDb, Postgres
 from .mongodb import Ferret, Mongo
-from .objects import S3
+from .objects import S3, AivenS3, Azure, Gcs, S3Parquet, S3Routed
 from .redis import RedisHashes, RedisJson, RedisStream
 from .search import Elasticsearch, OpenSearch
 
@@ -33,6 +33,11 @@ FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "opensearch": OpenSearch,
     "elasticsearch": Elasticsearch,
     "s3": S3,
+    "s3-routed": S3Routed,
+    "s3-parquet": S3Parquet,
+    "s3-aiven": AivenS3,
+    "gcs": Gcs,
+    "azure": Azure,
 }
 """How each begins, by name."""
 
@@ -55,6 +60,6 @@ def missing(family: str) -> str | None:
         return MISSING
     if family == "ferretdb" and not FerretServer.program().is_file():
         return "ferretdb is missing: make tools"
-    if family == "s3" and not is_installed():
+    if family.startswith("s3") and not is_installed():
         return f"{INSTALL} for an S3"
     return None

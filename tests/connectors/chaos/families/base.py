@@ -7,7 +7,7 @@ Otherwise every record, in the order of its partition where the store has one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -37,6 +37,7 @@ class Family(ABC):
     retries = False  # a refusal is a fault of the server: the sink waits for its end
     schema = False  # values are written with their schema
     others: int | None = None  # how many keys there are besides the hot ones; None: ever new ones
+    networked = True  # the sink connects to `port`
 
     @property
     @abstractmethod
@@ -76,6 +77,15 @@ class Family(ABC):
         """The value of a record."""
         row = {"n": number, "id": key, "text": f"row {number}"}
         return orjson.dumps({"schema": _SCHEMA, "payload": row} if self.schema else row)
+
+    def headers(self, number: int) -> Sequence[tuple[str, bytes]]:
+        """The headers of a record."""
+        return ()
+
+    def stream(self, number: int) -> object:
+        """Which records of a partition are in order in an append-only store: those with the same
+        value; by default all."""
+        return None
 
     def number_of(self, value: bytes) -> int:
         """The number in a record's value."""
