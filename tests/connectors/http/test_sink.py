@@ -339,6 +339,23 @@ def test_a_refused_batch_is_divided(server: WebServer, task: Make, name: str) ->
     assert sent == [value for value in values if value != "bad"]
 
 
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_no_part_of_a_divided_batch_follows_a_refused_record_unless_errors_are_tolerated(
+    server: WebServer, task: Make, name: str, tolerates: bool
+) -> None:
+    sink = task(
+        f"{server.url}/refuse/bad/{name}",
+        tolerates_errors=tolerates,
+        batch_max_size="100",
+        retry_on_status_codes="500-",
+        penstock_http_batch_divide="true",
+    )
+    values = ["bad" if n == 17 else f"good{n}" for n in range(100)]
+    assert set(sink.write(records_of(values))) == {17}
+    sent = [text for body in server.bodies(name) for text in body.split(",")]
+    assert sent == (values[:17] + values[18:] if tolerates else values[:17])
+
+
 def test_a_refused_batch_that_is_not_divided_is_refused_as_a_whole(
     server: WebServer, task: Make, name: str
 ) -> None:

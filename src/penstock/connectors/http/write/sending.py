@@ -102,6 +102,8 @@ class Sender:
                 if divides and answer.status in DIVIDED:
                     assert batch is not None
                     for half in halves(batch, job):
+                        if self._stops and outcome.refused:
+                            return
                         await self._settle(half, outcome)
                     return
                 failure = Refused(
