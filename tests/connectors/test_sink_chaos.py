@@ -94,4 +94,4 @@ def test_the_comparison_of_records_finds_what_is_lost_repeated_or_out_of_order()
     assert compare_records(sent, set(), [*right, right[0]]).repeated == 1
     swapped = [right[1], right[0], right[2]]
     assert compare_records(sent, set(), swapped).unordered == [sent[0]]
-    assert compare_records(sent, set(), swapped, lambda number: number % 2).unordered == []
+    assert compare_records(sent, set(), swapped, lambda key, number: key).unordered == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -115,6 +116,13 @@ class Mosquitto:
         file.chmod(0o600)
         subprocess.run(["mosquitto_passwd", "-U", str(file)], check=True)
         return file
+
+    def reload(self) -> None:
+        """Makes it read its access rules again."""
+        assert self._process is not None, "it was not started"
+        pid = self._process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGHUP)
 
     def kill(self) -> None:
         """Kills it."""

@@ -7,6 +7,7 @@ limits, authenticates, pages and streams, depending on the path.
 | `/status/CODE/NAME` | that status, and stores the request |
 | `/flaky/N/CODE/NAME` | CODE to the first N requests (`Retry-After: ?after=`), then as `/take` |
 | `/refuse/WORD/NAME` | 422 to bodies that contain the word, else as `/take` |
+| `/gate/NAME` | 422 to bodies that contain a word given to `refuse`, else as `/take` |
 | `/slow/MS/NAME` | as `/take`, later |
 | `/limited/N/NAME` | 429 with `Retry-After: 1` beyond N requests in a second |
 | `/basic/NAME`, `/bearer/NAME`, `/key/NAME` | 401 without `me:secret`, a token, `X-Key: k` |
@@ -109,6 +110,10 @@ class WebServer:
         """Adds items."""
         self._http.post(f"/_items/{name}", content=orjson.dumps(list(items)))
 
+    def refuse(self, name: str, words: Sequence[str]) -> None:
+        """From now on `/gate` refuses bodies with one of these words; an empty list ends that."""
+        self._http.post(f"/_refuse/{name}", content=orjson.dumps(list(words)))
+
     def forget_tokens(self) -> None:
         """Revokes every token."""
         self._http.post("/_revoke")
@@ -135,6 +140,7 @@ class _Site:
         self.failures: dict[str, int] = defaultdict(int)
         self.times: dict[str, list[float]] = defaultdict(list)
         self.tokens: set[str] = set()
+        self.refused: dict[str, list[bytes]] = defaultdict(list)
         self.issued = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -194,6 +200,9 @@ class _Site:
             case ["_items", name]:
                 self.items[name] += orjson.loads(body)
                 return 200, {}, b""
+            case ["_refuse", name]:
+                self.refused[name] = [word.encode() for word in orjson.loads(body)]
+                return 200, {}, b""
             case ["_revoke"]:
                 self.tokens.clear()
                 return 200, {}, b""
@@ -210,6 +219,10 @@ class _Site:
             case ["refuse", word, name, *_]:
                 if word.encode() in body:
                     return 422, {}, f"it has {word} in it".encode()
+                return take(name)
+            case ["gate", name, *_]:
+                if any(word in body for word in self.refused[name]):
+                    return 422, {}, b"it has a refused word in it"
                 return take(name)
             case ["slow", ms, name, *_]:
                 await asyncio.sleep(int(ms) / 1000)

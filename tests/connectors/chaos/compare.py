@@ -57,10 +57,10 @@ def compare_records(
     sent: Sequence[Sent],
     dead: Set[tuple[int, int]],
     stored: Iterable[tuple[str, int]],
-    stream: Callable[[int], object] = lambda number: None,
+    stream: Callable[[str, int], object] = lambda key, number: None,
 ) -> Difference:
-    """Compares a store that appends, in its order: that of the records of a partition and, by their
-    numbers, a stream. A record may be there again; it counts where it comes first."""
+    """Compares a store that appends: the records of a partition and a stream are in its order. A
+    record may be there again; it counts where it comes first."""
     numbers = [number for _, number in stored]
     counts = Counter(numbers)
     known = {row.number: row for row in sent}
@@ -72,7 +72,7 @@ def compare_records(
         row = known.get(number)
         if row is None or row.place in dead:
             continue
-        place = row.partition, stream(number)
+        place = row.partition, stream(row.key, number)
         if row.offset < last.get(place, -1):
             difference.unordered.append(row)
         last[place] = max(row.offset, last.get(place, -1))

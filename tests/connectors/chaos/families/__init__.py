@@ -12,7 +12,9 @@ from tests.servers.redis import MISSING
 
 from .base import Family
 from .cassandra import Cassandra, Lenses
+from .files import Hdfs, Lines, LocalFolder
 from .jdbc import MariaDb, Postgres
+from .messages import AivenHttp, Http, HttpArrays, LensesHttp, Mqtt
 from .mongodb import Ferret, Mongo
 from .objects import S3, AivenS3, Azure, Gcs, S3Parquet, S3Routed
 from .redis import RedisHashes, RedisJson, RedisStream
@@ -38,6 +40,14 @@ FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "s3-aiven": AivenS3,
     "gcs": Gcs,
     "azure": Azure,
+    "hdfs": Hdfs,
+    "local": LocalFolder,
+    "lines": Lines,
+    "http": Http,
+    "http-arrays": HttpArrays,
+    "http-aiven": AivenHttp,
+    "http-lenses": LensesHttp,
+    "mqtt": Mqtt,
 }
 """How each begins, by name."""
 

@@ -82,7 +82,7 @@ class Family(ABC):
         """The headers of a record."""
         return ()
 
-    def stream(self, number: int) -> object:
+    def stream(self, key: str, number: int) -> object:
         """Which records of a partition are in order in an append-only store: those with the same
         value; by default all."""
         return None

@@ -225,7 +225,7 @@ class Routed(Family):
         route = ROUTES[number % len(ROUTES)]
         return [(route, b"1")] if route else []
 
-    def stream(self, number: int) -> object:
+    def stream(self, key: str, number: int) -> object:
         """Only the records of one routed topic are in order."""
         return number % len(ROUTES)
 
