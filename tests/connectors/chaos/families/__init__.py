@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from penstock.testing import redis_modules
 from tests.servers import redis_modules
 from tests.servers.mongodb import FerretServer
+from tests.servers.mqtt import NO_MOSQUITTO, mosquitto
 from tests.servers.object_store import INSTALL, is_installed
 from tests.servers.redis import MISSING
 
@@ -16,8 +19,9 @@ from .files import Hdfs, Lines, LocalFolder
 from .jdbc import MariaDb, Postgres
 from .messages import AivenHttp, Http, HttpArrays, LensesHttp, Mqtt
 from .mongodb import Ferret, Mongo
-from .objects import S3, AivenS3, Azure, Gcs, S3Parquet, S3Routed
+from .objects import S3, AivenS3, Azure, Gcs, S3Parquet
 from .redis import RedisHashes, RedisJson, RedisStream
+from .routed import PostgresRouted, S3Routed
 from .search import Elasticsearch, OpenSearch
 
 FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
@@ -25,10 +29,11 @@ FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "jdbc-insert": lambda: Postgres("insert"),
     "jdbc-update": lambda: Postgres("update"),
     "jdbc-mariadb": MariaDb,
-    "mongodb": Mongo,
-    "ferretdb": Ferret,
     "cassandra": Cassandra,
     "cassandra-lenses": Lenses,
+    "ferretdb": Ferret,
+    "jdbc-routed": PostgresRouted,
+    "mongodb": Mongo,
     "redis": RedisHashes,
     "redis-json": RedisJson,
     "redis-stream": RedisStream,
@@ -70,6 +75,10 @@ def missing(family: str) -> str | None:
         return MISSING
     if family == "ferretdb" and not FerretServer.program().is_file():
         return "ferretdb is missing: make tools"
+    if family == "mqtt" and mosquitto() is None:
+        return NO_MOSQUITTO
+    if family in ("local", "lines") and os.geteuid():
+        return "only root may make files immutable"
     if family.startswith("s3") and not is_installed():
         return f"{INSTALL} for an S3"
     return None

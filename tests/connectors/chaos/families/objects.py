@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -183,73 +183,6 @@ class S3Parquet(S3):
     schema = True
     format = "parquet.ParquetFormat"
     ends = BY_RECORD_TIME
-
-
-ROUTES: Final = ("", "left", "right")
-"""Headers by which records are routed, `number % 3`."""
-
-ROUTING: Final[Mapping[str, str]] = {
-    "transforms": "left,right,minute",
-    **{
-        f"transforms.{route}.{name}": value
-        for route in ROUTES[1:]
-        for name, value in {
-            "type": "org.apache.kafka.connect.transforms.RegexRouter",
-            "regex": "(.*)",
-            "replacement": f"$1-{route}",
-            "predicate": route,
-        }.items()
-    },
-    "transforms.minute.type": "org.apache.kafka.connect.transforms.TimestampRouter",
-    "transforms.minute.topic.format": "${topic}-${timestamp}",
-    "transforms.minute.timestamp.format": "yyyyMMddHHmm",
-    "predicates": ",".join(ROUTES[1:]),
-    **{
-        f"predicates.{route}.{name}": value
-        for route in ROUTES[1:]
-        for name, value in {
-            "type": "org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
-            "name": route,
-        }.items()
-    },
-}
-"""Records of one partition get three topics by their headers, and another three each minute."""
-
-
-class Routed(Family):
-    """A family whose records are routed to several topics."""
-
-    _topic = ""
-
-    def headers(self, number: int) -> Sequence[tuple[str, bytes]]:
-        route = ROUTES[number % len(ROUTES)]
-        return [(route, b"1")] if route else []
-
-    def stream(self, key: str, number: int) -> object:
-        """Only the records of one routed topic are in order."""
-        return number % len(ROUTES)
-
-    def prepare(self, topic: str) -> None:
-        self._topic = topic
-        super().prepare(topic)
-
-    def routed(self, number: int) -> str:
-        """The topic of a record, up to its minute."""
-        route = ROUTES[number % len(ROUTES)]
-        return f"{self._topic}-{route}-" if route else f"{self._topic}-2"
-
-
-class S3Routed(Routed, S3):
-    """Each record in an object of the topic that transforms route it to."""
-
-    ends: ClassVar[Mapping[str, str]] = BY_COUNT_AND_TIME
-
-    def config(self, topic: str, port: int) -> dict[str, str]:
-        return {**super().config(topic, port), **ROUTING}
-
-    def check_place(self, name: str, row: Mapping[str, Any]) -> None:
-        expected = self.routed(int(row["n"]))
-        assert name.startswith(f"topics/{expected}"), f"{row} is in {name}, not in {expected}…"
 
 
 class AivenS3(S3):
