@@ -67,7 +67,8 @@ class Mosquitto:
     """A mosquitto, started with `start` or as a context manager. It keeps its port across restarts,
     even after `kill`, and with `persistent` the sessions and messages of its last stop.
 
-    `settings` are configuration lines; `users` have passwords.
+    `settings` are configuration lines; `users` have passwords, and the others may not connect,
+    unless `anonymous`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Mosquitto:
         settings: Sequence[str] = (),
         *,
         users: Mapping[str, str] | None = None,
+        anonymous: bool = False,
         persistent: bool = False,
         port: int | None = None,
     ) -> None:
@@ -82,6 +84,7 @@ class Mosquitto:
         self.uri = f"tcp://127.0.0.1:{self.port}"
         self._settings = list(settings)
         self._users = dict(users or {})
+        self._anonymous = anonymous or not users
         self._persistent = persistent
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-mosquitto-")
         self._process: Process | None = None
@@ -93,7 +96,7 @@ class Mosquitto:
         folder = Path(self._folder.name)
         lines = [
             f"listener {self.port} 127.0.0.1",
-            f"allow_anonymous {'false' if self._users else 'true'}",
+            f"allow_anonymous {'true' if self._anonymous else 'false'}",
             *self._settings,
         ]
         if os.getuid() == 0:
@@ -117,8 +120,14 @@ class Mosquitto:
         subprocess.run(["mosquitto_passwd", "-U", str(file)], check=True)
         return file
 
+    def set_users(self, users: Mapping[str, str]) -> None:
+        """Replaces the users, from their next connection on."""
+        self._users = dict(users)
+        self._passwords(Path(self._folder.name))
+        self.reload()
+
     def reload(self) -> None:
-        """Makes it read its access rules again."""
+        """Makes it read its users and access rules again."""
         assert self._process is not None, "it was not started"
         pid = self._process.pid
         assert pid is not None

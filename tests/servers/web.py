@@ -11,7 +11,7 @@ limits, authenticates, pages and streams, depending on the path.
 | `/slow/MS/NAME` | as `/take`, later |
 | `/limited/N/NAME` | 429 with `Retry-After: 1` beyond N requests in a second |
 | `/basic/NAME`, `/bearer/NAME`, `/key/NAME` | 401 without `me:secret`, a token, `X-Key: k` |
-| `/token` | an access token, to the client `id` with `secret` |
+| `/token` | an access token, to the client `id` with `secret`; 401 to a word given to `refuse` |
 | `/large/BYTES`, `/packed/BYTES` | this number of bytes, plain or compressed |
 | `/items/NAME` | added items: all, or `?after=ID`, in pages of `?limit=` |
 | `/etag/NAME` | all, with `ETag`; 304 if it matches |
@@ -111,7 +111,8 @@ class WebServer:
         self._http.post(f"/_items/{name}", content=orjson.dumps(list(items)))
 
     def refuse(self, name: str, words: Sequence[str]) -> None:
-        """From now on `/gate` refuses bodies with one of these words; an empty list ends that."""
+        """From now on `/gate/NAME`, and `/token` for the name `token`, refuse bodies with one of
+        these words; an empty list ends that."""
         self._http.post(f"/_refuse/{name}", content=orjson.dumps(list(words)))
 
     def forget_tokens(self) -> None:
@@ -253,6 +254,8 @@ class _Site:
         return self._read(steps, headers, query, take)
 
     def _token(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
+        if any(word in body for word in self.refused["token"]):
+            return 401, {}, b'{"error":"invalid_client"}'
         form = parse_qs(body.decode())
         pair = base64.b64encode(b"id:secret").decode()
         by_form = form.get("client_id") == ["id"] and form.get("client_secret") == ["secret"]

@@ -123,6 +123,12 @@ class TestCassandraSink(SinkConformance):
 
         return away()
 
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The table is gone."""
+        self.server.execute(f"DROP TABLE {KS}.{self.table}")
+        yield
+
 
 MakeTask = Callable[..., Task]
 

@@ -78,7 +78,7 @@ class TestAivenS3(SinkConformance):
     ) -> Iterator[None]:
         self.proxy, self.client = FaultyProxy(store.port), client
         # The proxy is in this process, whose open files are counted.
-        away = "unreachable" in request.node.name
+        away = "unreachable" in request.node.name or "fatal" in request.node.name
         self.given = {**settings(self.proxy.url if away else store.url), "errors.tolerance": "all"}
         yield
         self.proxy.close()
@@ -104,15 +104,19 @@ class TestAivenS3(SinkConformance):
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
     def unreachable_target(self) -> AbstractContextManager[object] | None:
-        @contextmanager
-        def away() -> Iterator[None]:
-            self.proxy.fault = lambda method, path: "answer SlowDown 503"
-            try:
-                yield
-            finally:
-                self.proxy.fault = lambda method, path: None
+        return self._answering("SlowDown 503")
 
-        return away()
+    def refusing_target(self) -> AbstractContextManager[object] | None:
+        return self._answering("AccessDenied 403")
+
+    @contextmanager
+    def _answering(self, error: str) -> Iterator[None]:
+        """The store answers every request with an error."""
+        self.proxy.fault = lambda method, path: f"answer {error}"
+        try:
+            yield
+        finally:
+            self.proxy.fault = lambda method, path: None
 
 
 def test_a_missing_bucket_is_reported(store: ObjectStore) -> None:

@@ -83,6 +83,19 @@ class _Case(SinkConformance):
 
         return away()
 
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The folder is in a file system that takes no files, not even from root."""
+        store, aside = self.folder / "store", self.folder / "aside"
+        store.mkdir(exist_ok=True)
+        store.rename(aside)
+        store.symlink_to("/sys")
+        try:
+            yield
+        finally:
+            store.unlink()
+            aside.rename(store)
+
 
 class TestJson(_Case):
     pass

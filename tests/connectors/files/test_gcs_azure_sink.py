@@ -70,7 +70,8 @@ class _Case(SinkConformance):
         self.running: Running = request.getfixturevalue(self.kind.name)
         self.proxy = FaultyProxy(self.running.port)
         # The proxy is in this process, whose open files are counted.
-        url = self.proxy.url if "unreachable" in request.node.name else self.running.url
+        name = request.node.name
+        url = self.proxy.url if "unreachable" in name or "fatal" in name else self.running.url
         self.given = self.kind.settings(url, flush_size="1", errors_tolerance="all")
         yield
         self.proxy.close()
@@ -91,15 +92,19 @@ class _Case(SinkConformance):
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
     def unreachable_target(self) -> AbstractContextManager[object] | None:
-        @contextmanager
-        def away() -> Iterator[None]:
-            self.proxy.fault = lambda method, path: "answer ServerBusy 503"
-            try:
-                yield
-            finally:
-                self.proxy.fault = lambda method, path: None
+        return self._answering("ServerBusy 503")
 
-        return away()
+    def refusing_target(self) -> AbstractContextManager[object] | None:
+        return self._answering("AccessDenied 403")
+
+    @contextmanager
+    def _answering(self, error: str) -> Iterator[None]:
+        """The store answers every request with an error."""
+        self.proxy.fault = lambda method, path: f"answer {error}"
+        try:
+            yield
+        finally:
+            self.proxy.fault = lambda method, path: None
 
 
 class TestGcs(_Case):

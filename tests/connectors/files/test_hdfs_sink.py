@@ -117,6 +117,15 @@ class TestHdfs(SinkConformance):
 
         return away()
 
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """Nobody but the superuser may enter the root folder."""
+        self.server.make_folder("/", "000")
+        try:
+            yield
+        finally:
+            self.server.make_folder("/", "777")
+
 
 class Task:
     """A writer, called as a worker calls it."""

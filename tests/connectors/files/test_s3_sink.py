@@ -133,7 +133,8 @@ class TestS3(SinkConformance):
     ) -> None:
         self.proxy, self.client = proxy, client
         # The proxy is in this process, whose open files are counted.
-        url = proxy.url if "unreachable" in request.node.name else store.url
+        name = request.node.name
+        url = proxy.url if "unreachable" in name or "fatal" in name else store.url
         self.given = settings(url, flush_size="1", errors_tolerance="all")
 
     def config(self) -> dict[str, str]:
@@ -152,15 +153,19 @@ class TestS3(SinkConformance):
         return records_of([{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}], schema=ROW)
 
     def unreachable_target(self) -> AbstractContextManager[object] | None:
-        @contextmanager
-        def away() -> Iterator[None]:
-            self.proxy.fault = lambda method, path: "answer SlowDown 503"
-            try:
-                yield
-            finally:
-                self.proxy.fault = lambda method, path: None
+        return self._answering("SlowDown 503")
 
-        return away()
+    def refusing_target(self) -> AbstractContextManager[object] | None:
+        return self._answering("AccessDenied 403")
+
+    @contextmanager
+    def _answering(self, error: str) -> Iterator[None]:
+        """The store answers every request with an error."""
+        self.proxy.fault = lambda method, path: f"answer {error}"
+        try:
+            yield
+        finally:
+            self.proxy.fault = lambda method, path: None
 
 
 AT = TopicPartition("orders", 7)

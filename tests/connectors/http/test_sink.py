@@ -42,9 +42,12 @@ class Conformance(SinkConformance):
     path = "refuse/bad"
 
     @pytest.fixture(autouse=True)
-    def _server(self, server: WebServer) -> Iterator[None]:
+    def _server(self, server: WebServer, request: pytest.FixtureRequest) -> Iterator[None]:
         type(self).server = server
         self.base = server.url
+        self.authenticates = "fatal" in request.node.name
+        if self.authenticates:
+            self.path = "bearer"
         self.name = f"c{next(NUMBERS)}"
         self.proxy = Proxy(server.port)
         with self.proxy:
@@ -57,6 +60,16 @@ class Conformance(SinkConformance):
             "retry.backoff.ms": "10",
             "retry.on.status.codes": "500-",
             "behavior.on.null.values": "fail",
+            **(self.access() if self.authenticates else {}),
+        }
+
+    def access(self) -> dict[str, str]:
+        """Settings for tokens."""
+        return {
+            "auth.type": "oauth2",
+            "oauth2.token.url": f"{self.server.url}/token",
+            "oauth2.client.id": "id",
+            "oauth2.client.secret": "secret",
         }
 
     def contents(self) -> list[Any]:
@@ -77,6 +90,16 @@ class Conformance(SinkConformance):
                 self.proxy.restore()
 
         return away()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The token is not valid any more, and there is no other."""
+        self.server.refuse("token", ["grant_type"])
+        self.server.forget_tokens()
+        try:
+            yield
+        finally:
+            self.server.refuse("token", [])
 
 
 class TestConfluentSink(Conformance):
@@ -124,6 +147,15 @@ class TestAivenSink(Conformance):
             "http.authorization.type": "none",
             "max.retries": "0",
             "retry.backoff.ms": "10",
+            **(self.access() if self.authenticates else {}),
+        }
+
+    def access(self) -> dict[str, str]:
+        return {
+            "http.authorization.type": "oauth2",
+            "oauth2.access.token.url": f"{self.server.url}/token",
+            "oauth2.client.id": "id",
+            "oauth2.client.secret": "secret",
         }
 
 
@@ -144,6 +176,16 @@ class TestLensesSink(Conformance):
             "connect.http.endpoint": f"{self.base}/{self.path}/{self.name}",
             "connect.http.request.content": "{{value}}",
             "connect.http.retries.max.retries": "0",
+            **(self.access() if self.authenticates else {}),
+        }
+
+    def access(self) -> dict[str, str]:
+        prefix = "connect.http.authentication"
+        return {
+            f"{prefix}.type": "oauth2",
+            f"{prefix}.oauth2.token.url": f"{self.server.url}/token",
+            f"{prefix}.oauth2.client.id": "id",
+            f"{prefix}.oauth2.client.secret": "secret",
         }
 
 

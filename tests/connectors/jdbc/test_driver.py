@@ -719,13 +719,18 @@ class IntoH2(SinkConformance):
     server: DatabaseServer
 
     @pytest.fixture(autouse=True)
-    def _fresh(self, server: H2Server) -> None:
+    def _fresh(self, server: H2Server, request: pytest.FixtureRequest) -> None:
         self.server = server
+        self.user: dict[str, str] = {}
         run(server, 'DROP TABLE IF EXISTS "rows"', 'DROP TABLE IF EXISTS "penstock_offsets"')
+        if "fatal" in request.node.name:
+            self.user = {"connection.user": "WRITER", "connection.password": "secret"}
+            run(server, "CREATE USER IF NOT EXISTS WRITER PASSWORD 'secret' ADMIN")
 
     def config(self) -> dict[str, str]:
         return {
             **self.server.settings(),
+            **self.user,
             "connection.attempts": "1",
             "retry.backoff.ms": "0",
             "table.name.format": "rows",
@@ -765,6 +770,15 @@ class IntoH2(SinkConformance):
                 self.server.start()
 
         return away()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The user may not write any more."""
+        run(self.server, "ALTER USER WRITER ADMIN FALSE")
+        try:
+            yield
+        finally:
+            run(self.server, "ALTER USER WRITER ADMIN TRUE")
 
 
 class TestInserting(IntoH2):

@@ -31,6 +31,8 @@ from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
 from tests.servers.mongodb import FerretServer, MongoServer
 
+from .test_source import WireServer
+
 pytestmark = pytest.mark.slow(140)
 
 NUMBERS = count()
@@ -113,6 +115,9 @@ class TestMongo(SinkConformance):
         self.proxy = Proxy(server.port)
         # The proxy is in this process, whose open files are counted.
         away = "unreachable" in request.node.name
+        if "fatal" in request.node.name:
+            yield from self._wire()
+            return
         uri = f"mongodb://127.0.0.1:{self.proxy.port}/?serverSelectionTimeoutMS=2000"
         self.given = settings(
             uri if away else server.uri,
@@ -125,6 +130,31 @@ class TestMongo(SinkConformance):
             return
         with self.proxy:
             yield
+
+    def _wire(self) -> Iterator[None]:
+        """Uses the suite's own server, which can withdraw permissions."""
+        server = WireServer()
+        self.client = MongoClient(server.uri)
+        self.given = settings(
+            server.uri,
+            document_id_strategy=f"{IDS}.ProvidedInKeyStrategy",
+            writemodel_strategy=f"{STRATEGIES}.InsertOneDefaultStrategy",
+            errors_tolerance="all",
+        )
+        try:
+            yield
+        finally:
+            self.client.close()
+            server.kill()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        unauthorized = {"fail": 13, "on": "insert", "times": 100}
+        self.client.admin.command("penstockTest", **unauthorized)
+        try:
+            yield
+        finally:
+            self.client.admin.command("penstockTest", **unauthorized | {"times": 0})
 
     def unreachable_target(self) -> AbstractContextManager[object]:
         @contextmanager

@@ -114,14 +114,30 @@ class Sink(SinkConformance):
     )
     version: ClassVar[str]
     qos: ClassVar[str]
+    users: ClassVar = {"me": "secret"}
 
     @pytest.fixture(autouse=True)
-    def _broker(self, broker: Mosquitto, root: str) -> Iterator[None]:
+    def _broker(
+        self, broker: Mosquitto, root: str, request: pytest.FixtureRequest
+    ) -> Iterator[None]:
         self.root = root
+        self.mark = 0
+        self.user: dict[str, str] = {}
+        if "fatal" not in request.node.name:
+            with self._served_by(broker):
+                yield
+            return
+        with Mosquitto(UNLIMITED, users=self.users, anonymous=True) as self.closed:
+            self.user = {"mqtt.username": "me", "mqtt.password": "secret"}
+            with self._served_by(self.closed):
+                self.url = f"tcp://127.0.0.1:{self.proxy.port}"
+                yield
+
+    @contextmanager
+    def _served_by(self, broker: Mosquitto) -> Iterator[None]:
         self.url = broker.uri
         self.proxy = Proxy(broker.port)
-        self.mark = 0
-        with self.proxy, Listener(broker.port, f"{root}/#") as self.listener:
+        with self.proxy, Listener(broker.port, f"{self.root}/#") as self.listener:
             self.port = broker.port
             yield
 
@@ -133,6 +149,7 @@ class Sink(SinkConformance):
             "penstock.mqtt.version": self.version,
             "max.retry.time.ms": "500",
             "mqtt.connect.timeout.seconds": "2",
+            **self.user,
         }
 
     def contents(self) -> list[Any]:
@@ -160,6 +177,17 @@ class Sink(SinkConformance):
                 self.proxy.restore()
 
         return away()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The password was changed, and the connection ends."""
+        self.closed.set_users({"me": "another"})
+        self.proxy.cut()
+        self.proxy.restore()
+        try:
+            yield
+        finally:
+            self.closed.set_users(self.users)
 
 
 class TestSinkOfMqtt3AtQos1(Sink):

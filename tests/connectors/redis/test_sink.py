@@ -68,6 +68,15 @@ class _Away(SinkConformance):
 
         return away()
 
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The user may only read."""
+        self.client.execute_command("ACL", "SETUSER", "default", "-@write")
+        try:
+            yield
+        finally:
+            self.client.execute_command("ACL", "SETUSER", "default", "+@all")
+
     @pytest.fixture(autouse=True)
     def _server(
         self, server: RedisServer, client: Client, request: pytest.FixtureRequest

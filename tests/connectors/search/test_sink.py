@@ -47,12 +47,17 @@ class Conformance(SinkConformance):
     server: ClassVar[SearchServer]
 
     @pytest.fixture(autouse=True)
-    def _server(self, server: SearchServer) -> Iterator[None]:
+    def _server(self, server: SearchServer, request: pytest.FixtureRequest) -> Iterator[None]:
         type(self).server = server
         self.proxy = Proxy(server.port)
         self.url = server.url
         self.topic = f"conformance-{next(NUMBERS)}"
-        with self.proxy:
+        self.status: int | None = None
+        front = Front(server, lambda asked: self.status if asked.bulk is not None else None)
+        # The front is in this process, whose open files are counted.
+        if "fatal" in request.node.name:
+            self.url = front.url
+        with front, self.proxy:
             yield
 
     def config(self) -> dict[str, str]:
@@ -101,6 +106,15 @@ class Conformance(SinkConformance):
                 self.proxy.restore()
 
         return away()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """The user may not write any more, as a front says."""
+        self.status = 403
+        try:
+            yield
+        finally:
+            self.status = None
 
 
 class TestElasticsearchSink(Conformance):

@@ -6,8 +6,11 @@ offsets would be committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+
+from penstock.api import Failed, Records, SinkWriter, TopicPartition
 
 
 class FatalError:
@@ -42,3 +45,30 @@ class FatalError:
             if not getattr(error, "retriable", False):
                 self._error = error
             raise
+
+
+class FailingWriter(SinkWriter):
+    """A writer whose calls all fail after an error that is not retriable.
+
+    `write_batch` writes the records; when it returns, the target has them.
+    """
+
+    def __init__(self) -> None:
+        self._fatal = FatalError()
+
+    @abstractmethod
+    def write_batch(self, records: Records, failed: Failed) -> None:
+        """Does what `write` promises, for at least one record."""
+
+    def write(self, records: Records, failed: Failed) -> None:
+        if not len(records):
+            return
+        with self._fatal.kept():
+            self.write_batch(records, failed)
+
+    def flush(self) -> None:
+        self._fatal.check()
+
+    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self._fatal.check()
+        return reached

@@ -9,7 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from couchbase.exceptions import CollectionNotFoundException, InvalidArgumentException
+from couchbase.exceptions import (
+    AuthenticationException,
+    CollectionNotFoundException,
+    InvalidArgumentException,
+)
 
 from penstock.api import Failed, Records
 from penstock.api import schema as s
@@ -114,6 +118,14 @@ class TestConformance(SinkConformance):
                 self.server.away = False
 
         return away()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        self.server.refuses = lambda call, id: AuthenticationException("no longer")
+        try:
+            yield
+        finally:
+            self.server.refuses = lambda call, id: None
 
 
 ROW = s.struct({"id": s.INT64, "at": s.OPTIONAL_STRING}, name="row")

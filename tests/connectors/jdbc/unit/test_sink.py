@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,22 @@ class SqliteCase(SinkConformance):
                 home.rename(self.folder)
 
         return away()
+
+    @contextmanager
+    def refusing_target(self) -> Iterator[None]:
+        """A trigger of the table does not work."""
+        self._execute(
+            "CREATE TRIGGER broken BEFORE INSERT ON rows BEGIN INSERT INTO nowhere VALUES (1); END"
+        )
+        try:
+            yield
+        finally:
+            self._execute("DROP TRIGGER broken")
+
+    def _execute(self, *statements: str) -> None:
+        with closing(sqlite3.connect(self.folder / "shop.db")) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
 
 
 class TestInserting(SqliteCase):

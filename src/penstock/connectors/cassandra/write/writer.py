@@ -37,7 +37,7 @@ from penstock.connectors.cassandra.write.requests import Grouping, Request, Send
 from penstock.connectors.cassandra.write.rows import rows_of
 from penstock.connectors.cassandra.write.times import Clock, RecordTimes
 from penstock.connectors.keyed.batches import identity
-from penstock.connectors.keyed.fatal import FatalError
+from penstock.connectors.keyed.fatal import FailingWriter
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +54,11 @@ class WriteRefused(DataError):
     code = "cassandra.write"
 
 
-class CassandraWriter(SinkWriter):
+class CassandraWriter(FailingWriter):
     """Writes one task's records; connects with the first ones."""
 
     def __init__(self, access: Access, plan: SinkPlan) -> None:
+        super().__init__()
         self._access = access
         self._plan = plan
         self._session: Any = None
@@ -66,19 +67,9 @@ class CassandraWriter(SinkWriter):
         self._times = RecordTimes()
         self._clock = Clock()
         self._held: tuple[Hashable, list[Request], Failed] | None = None
-        self._fatal = FatalError()
-
-    def write(self, records: Records, failed: Failed) -> None:
-        if not len(records):
-            return
-        with self._fatal.kept():
-            self._write(records, failed)
-
-    def flush(self) -> None:
-        self._fatal.check()
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        self._fatal.check()
+        reached = super().pre_commit(reached)
         if any(each.has_times for bindings in self._bindings.values() for each in bindings):
             return self._times.resumable(reached)
         return reached
@@ -86,7 +77,7 @@ class CassandraWriter(SinkWriter):
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         self._times.forget(partitions)
 
-    def _write(self, records: Records, failed: Failed) -> None:
+    def write_batch(self, records: Records, failed: Failed) -> None:
         sender = self._connected()
         batch_id = identity(records)
         if self._held is not None and self._held[0] == batch_id:

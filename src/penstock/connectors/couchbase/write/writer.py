@@ -20,8 +20,6 @@ from penstock.api import (
     PenstockError,
     Records,
     SinkContext,
-    SinkWriter,
-    TopicPartition,
 )
 from penstock.connectors.couchbase.client.errors import (
     CouchbaseRefused,
@@ -35,7 +33,7 @@ from penstock.connectors.couchbase.settings.sink import Parts, SinkPlan
 from penstock.connectors.couchbase.write.documents import Document, TopicDocuments, dump
 from penstock.connectors.couchbase.write.statements import statement_of
 from penstock.connectors.keyed.batches import identity, rounds
-from penstock.connectors.keyed.fatal import FatalError
+from penstock.connectors.keyed.fatal import FailingWriter
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ _AT_ONCE: Final = 8  # concurrent calls for single documents
 _TOGETHER: Final = 1_000  # documents per call for several
 
 
-class CouchbaseWriter(SinkWriter):
+class CouchbaseWriter(FailingWriter):
     """Writes one task's records; connects with the first ones."""
 
     def __init__(
@@ -53,6 +51,7 @@ class CouchbaseWriter(SinkWriter):
         context: SinkContext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__()
         self._plan = plan
         self._connect = connect
         self._context = context
@@ -62,22 +61,8 @@ class CouchbaseWriter(SinkWriter):
         self._topics: dict[str, TopicDocuments] = {}
         self._held: tuple[Hashable, list[list[Document]], Failed] | None = None
         self._unavailable_since: float | None = None
-        self._fatal = FatalError()
 
-    def write(self, records: Records, failed: Failed) -> None:
-        if not len(records):
-            return
-        with self._fatal.kept():
-            self._write(records, failed)
-
-    def flush(self) -> None:
-        self._fatal.check()
-
-    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        self._fatal.check()
-        return reached
-
-    def _write(self, records: Records, failed: Failed) -> None:
+    def write_batch(self, records: Records, failed: Failed) -> None:
         batch_id = identity(records)
         if self._held is None or self._held[0] != batch_id:
             refused: Failed = {}

@@ -9,7 +9,7 @@ jobs until then, so that generated ids stay the same, and finished writes are no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,11 +26,9 @@ from penstock.api import (
     Failed,
     Records,
     SinkContext,
-    SinkWriter,
-    TopicPartition,
 )
 from penstock.connectors.keyed.batches import identity
-from penstock.connectors.keyed.fatal import FatalError
+from penstock.connectors.keyed.fatal import FailingWriter
 from penstock.connectors.keyed.pace import Pace
 from penstock.connectors.mongodb.client.access import Access
 from penstock.connectors.mongodb.client.errors import (
@@ -63,7 +61,7 @@ class WriteRefused(DataError):
     java_name = "com.mongodb.kafka.connect.sink.dlq.WriteException"
 
 
-class MongoWriter(SinkWriter):
+class MongoWriter(FailingWriter):
     """Writes one task's records; connects with the first ones."""
 
     takes_fields: ClassVar[bool] = True
@@ -71,6 +69,7 @@ class MongoWriter(SinkWriter):
     def __init__(
         self, access: Access, plan_of: Callable[[str], Plan], context: SinkContext
     ) -> None:
+        super().__init__()
         self._access = access
         self._plan_of = plan_of
         self._context = context
@@ -79,22 +78,8 @@ class MongoWriter(SinkWriter):
         self._paces: dict[int, Pace] = {}
         self._series: set[Namespace] = set()
         self._held: tuple[Hashable, list[Job], Failed] | None = None
-        self._fatal = FatalError()
 
-    def write(self, records: Records, failed: Failed) -> None:
-        if not len(records):
-            return
-        with self._fatal.kept():
-            self._write(records, failed)
-
-    def flush(self) -> None:
-        self._fatal.check()
-
-    def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        self._fatal.check()
-        return reached
-
-    def _write(self, records: Records, failed: Failed) -> None:
+    def write_batch(self, records: Records, failed: Failed) -> None:
         batch_id = identity(records)
         if self._held is not None and self._held[0] == batch_id:
             _, jobs, refused = self._held

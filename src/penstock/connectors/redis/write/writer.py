@@ -24,7 +24,7 @@ from penstock.api import (
     TopicPartition,
 )
 from penstock.connectors.keyed.batches import last_ones
-from penstock.connectors.keyed.fatal import FatalError
+from penstock.connectors.keyed.fatal import FailingWriter
 from penstock.connectors.redis.client.access import Access
 from penstock.connectors.redis.client.errors import RecordRefused, RedisUnavailable
 from penstock.connectors.redis.client.packing import unpack
@@ -53,12 +53,13 @@ class _Left:
     refused: dict[int, str]
 
 
-class RedisWriter(SinkWriter):
+class RedisWriter(FailingWriter):
     """Writes a task's records with the commands of its plan."""
 
     batching = Batching(by_partition=False)
 
     def __init__(self, plan: SinkPlan, access: Access, context: SinkContext) -> None:
+        super().__init__()
         self._plan = plan
         self._context = context
         self._access = access
@@ -66,7 +67,6 @@ class RedisWriter(SinkWriter):
         self._pipeline = Pipeline(self._servers, plan.limits)
         self._unfinished: _Left | None = None
         self._stored: dict[TopicPartition, int] = {}
-        self._fatal = FatalError()
 
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not self._plan.offsets or not partitions:
@@ -97,16 +97,7 @@ class RedisWriter(SinkWriter):
         for topic_partition in partitions if lost else ():
             self._stored.pop(topic_partition, None)
 
-    def write(self, records: Records, failed: Failed) -> None:
-        if not len(records):
-            return
-        with self._fatal.kept():
-            self._write(records, failed)
-
-    def flush(self) -> None:
-        self._fatal.check()
-
-    def _write(self, records: Records, failed: Failed) -> None:
+    def write_batch(self, records: Records, failed: Failed) -> None:
         commands = self._plan.maker.make(records, failed)
         if failed and not self._context.tolerates_errors:
             return  # the task fails, and the whole batch is written again
@@ -138,7 +129,7 @@ class RedisWriter(SinkWriter):
 
     def pre_commit(self, reached: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Stores the offsets if the plan keeps them in Redis; if that fails, commits nothing."""
-        self._fatal.check()
+        reached = super().pre_commit(reached)
         if not self._plan.offsets:
             return reached
         new = {
