@@ -351,14 +351,15 @@ class FileStreamSink(SinkConnector):
 
 class LineWriter(SinkWriter):
     """Appends whole lines under a lock: several tasks may share the file, and a write that fails
-    half way (a full disk) leaves nothing behind."""
+    half way (a full disk) leaves nothing behind. After a line that a killed worker has cut off, it
+    begins a new one."""
 
     takes_fields = True
 
     def __init__(self, file: str) -> None:
         self._file = file
         try:
-            self._handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            self._handle = self._open()
         except OSError as error:
             raise StartupFailed(
                 f"Cannot write '{file}' (setting 'file'): {error.strerror}."
@@ -372,20 +373,45 @@ class LineWriter(SinkWriter):
     def close(self) -> None:
         os.close(self._handle)
 
+    def _open(self) -> int:
+        flags = os.O_CREAT | os.O_APPEND
+        self._reads = os.path.isfile(self._file) or not os.path.exists(self._file)
+        if self._reads:  # not of a pipe, which must have a reader
+            try:
+                return os.open(self._file, os.O_RDWR | flags, 0o666)
+            except PermissionError:
+                self._reads = False
+        return os.open(self._file, os.O_WRONLY | flags, 0o666)
+
     def _append(self, data: bytes | memoryview) -> None:
         fcntl.flock(self._handle, fcntl.LOCK_EX)
         try:
             before = os.fstat(self._handle).st_size
+            begin = b"\n" if self._is_cut_off(before) else b""
+            rest = memoryview(b"".join((begin, data)) if begin else data)
             try:
-                rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(self._handle, rest) :]
             except OSError as error:
-                os.ftruncate(self._handle, before)
-                raise PenstockError(
+                text = (
                     f"Cannot append {len(data)} bytes to '{self._file}' (setting 'file'): "
-                    f"{error.strerror}. None of this batch was written; free disk space and "
-                    "restart the task."
+                    f"{error.strerror}."
+                )
+                try:
+                    os.ftruncate(self._handle, before)
+                except OSError:
+                    written = os.fstat(self._handle).st_size - before
+                    if written:
+                        raise PenstockError(
+                            f"{text} {written} bytes of this batch were written and cannot be "
+                            "removed; it is written again when the task is restarted."
+                        ) from error
+                raise PenstockError(
+                    f"{text} None of this batch was written; free disk space and restart the task."
                 ) from error
         finally:
             fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _is_cut_off(self, size: int) -> bool:
+        """Whether the file ends within a line."""
+        return size > 0 and self._reads and os.pread(self._handle, 1, size - 1) != b"\n"

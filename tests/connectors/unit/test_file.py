@@ -460,6 +460,44 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert file.read_text() == "before\nafter\n"
 
 
+def test_a_line_that_was_cut_off_by_a_kill_stays_alone(file: Path) -> None:
+    file.write_text("before\na line that was cut o")
+    writer = LineWriter(str(file))
+    writer.write(records(["after"]), {})
+    writer.write(records(["the next"]), {})
+    writer.close()
+    assert file.read_text() == "before\na line that was cut o\nafter\nthe next\n"
+
+
+def test_a_batch_that_cannot_be_undone_is_named_and_the_next_line_is_whole(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = LineWriter(str(file))
+    writer.write(records(["before"]), {})
+    real = os.write
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def write(handle: int, data: memoryview) -> int:
+        monkeypatch.setattr(os, "write", refuse)
+        return real(handle, data[:5])
+
+    with monkeypatch.context():
+        monkeypatch.setattr(os, "write", write)
+        monkeypatch.setattr(os, "ftruncate", refuse)
+        with pytest.raises(PenstockError) as failed:
+            writer.write(records(["a long line"]), {})
+    assert str(failed.value) == (
+        f"Cannot append 12 bytes to '{file}' (setting 'file'): Input/output error. 5 bytes of this "
+        "batch were written and cannot be removed; it is written again when the task is restarted."
+    )
+    monkeypatch.undo()
+    writer.write(records(["a long line"]), {})
+    writer.close()
+    assert file.read_text() == "before\na lon\na long line\n"
+
+
 def test_a_write_that_takes_several_calls_is_whole(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
