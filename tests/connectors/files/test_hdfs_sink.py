@@ -23,6 +23,7 @@ from penstock.connectors.files.stores.hadoop import Hadoop, HadoopOptions
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
+from penstock.testing.proxy import Proxy
 from tests.servers.hadoop import HadoopServer
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.slow(110)]
@@ -309,6 +310,24 @@ def test_a_datanode_that_dies_while_a_file_is_written(server: HadoopServer, hado
     task.close()
     (data,) = files(hadoop, f"{task.root}/orders").values()
     assert ids(data) == list(range(3000))
+
+
+def test_the_lost_answer_to_the_creation_of_a_file_is_survived(
+    server: HadoopServer, hadoop: Hadoop
+) -> None:
+    # The namenode has the file, open and with the lease of this very client.
+    with Proxy(server.port) as proxy:
+        task = Task(settings(f"hdfs://127.0.0.1:{proxy.port}"))
+        task.write(3)
+        assert task.committed() == 3
+        proxy.lose_answers()
+        with pytest.raises(Unavailable):
+            task.finish(6)
+        assert proxy.lost
+        proxy.restore()
+        persist(lambda: task.finish(6))
+        task.close()
+    check(files(hadoop, f"{task.root}/orders"), 6)
 
 
 def test_safe_mode_is_waited_for(server: HadoopServer, hadoop: Hadoop) -> None:

@@ -368,6 +368,8 @@ class _HdfsFile(NewFile):
         try:
             return hadoop.create(self.temporary)
         except StoreUnavailable:
+            # The file may exist, and be open for this client: it is created under another name.
+            self.temporary = self._name()
             if not hadoop.exists(self._folder):
                 raise _taken_over(self._folder) from None
             raise
