@@ -123,6 +123,32 @@ class TestGcs(_Case):
     )
 
 
+class TestAivenGcs(_Case):
+    kind = GCS
+    connector = AivenGcsSink
+    idempotent = False
+    bad_configs = (
+        ({"gcs.bucket.name": None}, "gcs.bucket.name"),
+        ({"gcs.endpoint": "localhost:9000"}, "gcs.endpoint"),
+        ({"file.name.template": "x"}, "file.name.template"),
+        ({"file.max.records": "-1"}, "file.max.records"),
+    )
+
+    def config(self) -> dict[str, str]:
+        return {
+            "gcs.bucket.name": BUCKET,
+            "gcs.endpoint": self.given["store.url"],
+            "gcs.credentials.default": "false",
+            "gcs.retry.backoff.max.attempts": "1",
+            "file.name.prefix": f"{self.given['topics.dir']}/",
+            "file.compression.type": "none",
+            "format.output.type": "jsonl",
+            "format.output.fields": "value",
+            "format.output.envelope": "false",
+            "errors.tolerance": "all",
+        }
+
+
 class TestAzure(_Case):
     kind = AZURE
     connector = AZURE.sink
