@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.testing import redis_modules
 from tests.servers import redis_modules
 from tests.servers.mongodb import FerretServer
 from tests.servers.mqtt import NO_MOSQUITTO, mosquitto
