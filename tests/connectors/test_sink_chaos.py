@@ -47,9 +47,10 @@ def test_a_sink_loses_nothing_whatever_happens(
             sys.stderr.write(f"{name}: {result}\n")
             check(result, networked=family.networked)
         except BaseException:
-            sys.stderr.write(f"{chaos.evidence}{name} failed; {seed}\n")
+            sys.stderr.write(f"{name} failed; {seed}\n")
             raise
         finally:
+            sys.stderr.write(chaos.evidence)
             chaos.close()
     finally:
         family.close()
@@ -95,3 +96,14 @@ def test_the_comparison_of_records_finds_what_is_lost_repeated_or_out_of_order()
     swapped = [right[1], right[0], right[2]]
     assert compare_records(sent, set(), swapped).unordered == [sent[0]]
     assert compare_records(sent, set(), swapped, lambda key, number: key).unordered == []
+
+
+def test_what_a_restart_repeats_is_not_out_of_order_but_what_it_skipped_is() -> None:
+    a, b, c = right = [("a", 1), ("b", 2), ("a", 3)]
+    sent = [*SENT[:3], Sent(1, 0, "z", 9)]
+    z = ("z", 9)  # of another partition
+    for repeated in ([a, b, a, z, b, c], [a, b, c, *right, z], [z, a, b, a, c, b]):
+        assert compare_records(sent, set(), repeated).unordered == []
+    for skipped in ([a, c, b, z], [a, c, b, c, z], [a, c, a, b, c, z]):
+        assert compare_records(sent, set(), skipped).unordered == [sent[1]]
+        assert compare_records(sent, {(0, 1)}, skipped).unordered == []

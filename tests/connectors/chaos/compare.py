@@ -59,8 +59,13 @@ def compare_records(
     stored: Iterable[tuple[str, int]],
     stream: Callable[[str, int], object] = lambda key, number: None,
 ) -> Difference:
-    """Compares a store that appends: the records of a partition and a stream are in its order. A
-    record may be there again; it counts where it comes first."""
+    """Compares a store that appends, in its order; the records of a partition and a
+    `stream` are in the order of the partition.
+
+    Each task begins where its predecessor committed, or before, and appends every record from there
+    on. So a record may be there again, also after later ones, but the first occurrences are in the
+    order of their partition: no record comes before an earlier one that the store does not have
+    yet. A dead letter is in no order: it may be there, and another task may append it later."""
     numbers = [number for _, number in stored]
     counts = Counter(numbers)
     known = {row.number: row for row in sent}

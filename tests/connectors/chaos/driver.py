@@ -33,6 +33,8 @@ PARTITIONS: Final = 2
 PER_TICK: Final = 10
 TICK_S: Final = 0.05
 WAIT_S: Final = 180.0
+LONG_S: Final = 15.0
+"""A wait for commits that the evidence names."""
 
 
 class Feed:
@@ -102,9 +104,11 @@ class Result:
     held: int = 0
     answers_lost: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    slowest: dict[str, float] = field(default_factory=dict)
+    """How long it took until commits moved on after a fault, at most, in seconds."""
     history: list[str] = field(default_factory=list)
-    """Each fault with its time and how long no commit followed it, to find the cause of a failure
-    in the worker's log."""
+    """Each fault with its time, and how long commits took afterwards: it leads to the cause of a
+    failure in the worker's log."""
     lost: list[Any] = field(default_factory=list)
     wrong: list[Any] = field(default_factory=list)
     unordered: list[Any] = field(default_factory=list)
@@ -112,12 +116,16 @@ class Result:
     def __str__(self) -> str:
         rate = self.records / max(self.seconds, 1)
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
+        slowest = ", ".join(
+            f"{name} {waited:.0f} s" for name, waited in sorted(self.slowest.items())
+        )
         return (
             f"{self.records} records in {self.seconds:.0f} s ({rate:.0f}/s); faults: {faults}; "
             f"{self.answers_lost} answers lost, {self.failures} failed tasks restarted, "
             f"{self.held} times commits held at a refused record, "
             f"{self.dead} dead letters, {self.repeated} repeated; "
-            f"lost {len(self.lost)}, wrong {len(self.wrong)}, out of order {len(self.unordered)}"
+            f"lost {len(self.lost)}, wrong {len(self.wrong)}, out of order {len(self.unordered)}; "
+            f"commits at most after {slowest}"
         )
 
 
@@ -193,7 +201,7 @@ class Chaos:
             self.result.faults[kind.__name__] += 1
             ended = time.monotonic()
             self._await_commits()
-            self._note(f"committed {time.monotonic() - ended:.1f} s after {kind.__name__}")
+            self._note_wait(kind.__name__, time.monotonic() - ended)
         self.feed.stop()
         self._await_end()
         self.result.seconds = time.monotonic() - begun
@@ -217,6 +225,13 @@ class Chaos:
 
     def _note(self, text: str) -> None:
         self.result.history.append(f"{time.strftime('%H:%M:%S')} {text}")
+
+    def _note_wait(self, fault: str, waited: float) -> None:
+        slowest = self.result.slowest
+        slowest[fault] = max(waited, slowest.get(fault, 0.0))
+        self._note(f"committed {waited:.1f} s after {fault}")
+        if waited > LONG_S:
+            self._note(f"that was long: {self.worker.status(self.connector)}")
 
     # The faults.
 
