@@ -169,3 +169,28 @@ def test_a_request_whose_answer_is_late_is_overtaken_without_a_conflict(
         assert task.reported == []
         assert task.writer.pre_commit({place: 3}) == {place: 3}
     assert server.documents(place.topic) == {"a": {"v": 2}, "b": {"v": 1}}
+
+
+@pytest.mark.parametrize("key_ignore", ["false", "true"])
+def test_a_document_that_a_data_stream_has_already_is_no_conflict(
+    server: SearchServer, place: TopicPartition, key_ignore: str
+) -> None:
+    rows = [{"v": number, "@timestamp": 1_000 + number, "part": 0.1} for number in range(4)]
+    records = records_of(rows, keys="abcd", topic=place.topic)
+    streams = {
+        "data_stream_enabled": "true",
+        "data_stream_prefix": f"s{next(NUMBERS)}",
+        "key_ignore": key_ignore,
+    }
+    for _ in range(2):  # a restart
+        with Task(server.url, **streams) as task:
+            task.writer.write(records, {})
+            task.writer.flush()
+            assert task.reported == []
+            assert task.writer.pre_commit({place: 4}) == {place: 4}
+    other = records_of([{"v": 9, "@timestamp": 1_000}], keys=["a"], topic=place.topic)
+    with Task(server.url, **streams) as task:
+        task.writer.write(other, {})
+        task.writer.flush()
+        assert task.reported == [0]
+    assert server.count(f"{streams['data_stream_prefix']}-{place.topic}") == 4

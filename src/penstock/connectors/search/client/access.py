@@ -102,7 +102,7 @@ class Client:
         """The answer to a bulk request: `errors`, and an entry of `items` for each action."""
         params = {
             "filter_path": "errors,items.*.status,items.*.error.type,items.*.error.reason,"
-            "items.*.error.caused_by"
+            "items.*.error.index,items.*.error.caused_by"
         }
         return self._perform("POST", "/_bulk", body, params, _NDJSON)
 

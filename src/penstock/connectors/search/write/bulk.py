@@ -46,12 +46,14 @@ _LONGEST_WAIT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action that the cluster refuses permanently."""
+    """An action that the cluster refuses permanently. `index`: the concrete one, if there is a
+    conflict."""
 
     action: Action
     type: str
     reason: str
     status: int
+    index: str = ""
 
     @property
     def is_conflict(self) -> bool:
@@ -223,7 +225,8 @@ def _sorted(
             if action.is_ordered and action.id is not None:
                 ids.add(action.id)
         else:
-            refusals.append(Refusal(action, type, f"{type}: {reason}", status))
+            index = str(error.get("index", ""))
+            refusals.append(Refusal(action, type, f"{type}: {reason}", status, index))
     return busy, busy_reason
 
 

@@ -16,6 +16,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
+from urllib.parse import quote
+
+import orjson
 
 from penstock.api import (
     Batching,
@@ -31,7 +34,7 @@ from penstock.api import (
 from penstock.api.schema import Schema
 from penstock.connectors.keyed.fatal import FatalError
 from penstock.connectors.search.client.access import Client
-from penstock.connectors.search.client.errors import Refused, WriteFailed
+from penstock.connectors.search.client.errors import Answered, Refused, WriteFailed
 from penstock.connectors.search.write.actions import Action, MalformedId, TopicActions
 from penstock.connectors.search.write.bulk import Coming, Refusal, Request, Sender, cut
 from penstock.connectors.search.write.conflicts import Conflict, Conflicts
@@ -326,7 +329,8 @@ class SearchWriter(SinkWriter):
         elif is_stored:
             return
         if not self._is_reported(behavior) or not action.is_versioned or versions is None:
-            self._report(request, refusal, behavior)
+            if not (self._is_reported(behavior) and self._is_in_stream(refusal)):
+                self._report(request, refusal, behavior)
             return
         assert action.id is not None
         conflict = Conflict(
@@ -343,6 +347,23 @@ class SearchWriter(SinkWriter):
                 self._conflicts.decide(conflict)
             case Coming.NEVER:
                 self._conflicts.skipped.append(conflict)
+
+    def _is_in_stream(self, refusal: Refusal) -> bool:
+        """Whether a data stream has exactly the refused document: it was sent again."""
+        id = refusal.action.id
+        if self._plan.streams is None or id is None or not refusal.index:
+            return False
+        metadata, document = refusal.action.lines.splitlines()
+        routing = orjson.loads(metadata)["create"].get("routing")
+        params = {"routing": routing} if routing is not None else None
+        path = f"/{quote(refusal.index)}/_doc/{quote(id, safe='')}"
+        try:
+            found = self._client.request("GET", path, params=params)
+        except Answered as error:
+            if error.http_status == 404:
+                return False
+            raise
+        return bool(found["_source"] == orjson.loads(document))
 
     def _report_decided(self) -> None:
         """Reports the conflicts with versions from elsewhere. One that cannot be reported stays."""
