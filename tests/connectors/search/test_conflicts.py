@@ -13,6 +13,8 @@ from penstock.connectors.search.sink import OpenSearchSink
 from penstock.connectors.search.write.conflicts import PATIENCE
 from penstock.testing.conformance import records_of
 from penstock.testing.contexts import SinkContextStub
+from penstock.testing.proxy import Proxy
+from penstock.testing.waiting import wait_until
 from tests.servers.search import SearchServer, shared
 
 from .front import Asked, Front
@@ -159,16 +161,39 @@ def test_a_request_whose_answer_is_late_is_overtaken_without_a_conflict(
         Task(front.url, batch_size="1", max_in_flight_requests="3") as task,
     ):
         task.writer.write(records, {})
-        server_has = threading.Event()
-        for _ in range(600):
-            if server.count(place.topic) == 2:
-                break
-            server_has.wait(0.05)
+        wait_until(lambda: server.count(place.topic) == 2, 60, "the later requests", poll_s=0.05)
         overtaken.set()
         task.writer.flush()
         assert task.reported == []
         assert task.writer.pre_commit({place: 3}) == {place: 3}
     assert server.documents(place.topic) == {"a": {"v": 2}, "b": {"v": 1}}
+
+
+def test_a_request_that_is_repeated_because_its_answer_was_lost_has_no_conflicts(
+    server: SearchServer, place: TopicPartition
+) -> None:
+    rows = [{"v": number} for number in range(6)]
+    records = records_of(rows, keys="aabbab", topic=place.topic)
+    with (
+        Proxy(server.port) as proxy,
+        Task(
+            f"http://127.0.0.1:{proxy.port}",
+            batch_size="2",
+            max_in_flight_requests="3",
+            max_retries="20",
+            retry_backoff_ms="50",
+        ) as task,
+    ):
+        task.writer.write(records.only([0]), {})
+        task.writer.flush()
+        proxy.lose_answers()
+        task.writer.write(records.only([1, 2, 3, 4, 5]), {})
+        wait_until(lambda: proxy.lost >= 3, 60, "lost answers")
+        proxy.restore()
+        task.writer.flush()
+        assert task.reported == []
+        assert task.writer.pre_commit({place: 6}) == {place: 6}
+    assert server.documents(place.topic) == {"a": {"v": 4}, "b": {"v": 5}}
 
 
 @pytest.mark.parametrize("key_ignore", ["false", "true"])
