@@ -44,12 +44,11 @@ def a_sender(
     """One that needs no broker."""
     sender = object.__new__(sending.Sending)
     sender.producer = Producer({"log_level": 0, **settings})
-    sender._most_bytes = settings.get("message.max.bytes", 0)
+    sender._most_bytes = settings.get("message.max.bytes", 1_000_000)
     sender._topics = sending.Topics((), {})
     sender._topics._ensured |= {"t", "u"}
     sender._limits = limits
     sender._stops = stops
-    sender._large_bytes = 500
     sender.first_refused = None
     sender._introduced = True
     sender._seen = set()

@@ -65,13 +65,12 @@ class Sending:
         """`check` is called while waiting for Kafka, and ends the wait by raising."""
         self._check = check
         self._stops = not plan.tolerance.tolerate_all or plan.transactions is not None
-        self._large_bytes = int(plan.producer.get("message.max.bytes", _MOST_BYTES)) // 2
+        self._most_bytes = int(plan.producer.get("message.max.bytes", _MOST_BYTES))
         self._batch_bytes = int(plan.producer.get("batch.size", _MOST_BYTES))
         self.first_refused: int | None = None
         """The first poll since the last flush that a refused record is from."""
         self._topics = Topics(plan.topic_groups, plan.admin)
         self._limits = plan.limits
-        self._most_bytes = int(plan.producer.get("message.max.bytes", 0))
         self._refused: list[Refused] = []
         self._introduced = False
         self._acknowledged: dict[TopicPartition, list[float]] = {}  # for interceptors
@@ -128,7 +127,7 @@ class Sending:
         """Whether the producer may refuse a record for its size. A batch cannot be stopped there,
         so these records are produced one by one."""
         return self._limits is not None or any(
-            max(map(len, filter(None, cells)), default=0) > self._large_bytes
+            max(map(len, filter(None, cells)), default=0) > self._most_bytes // 2
             for cells in (records.values.values, records.keys.values)
         )
 
@@ -184,12 +183,12 @@ class Sending:
 
     def _check_batches(self, refused: list[Refused]) -> None:
         """Raises BatchTooLarge if records were refused because of the batch that they were in."""
-        too_large = {
+        topics = {
             message.topic() or ""
             for message, error in refused
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and not isinstance(message, _Unsent)
         }
-        for topic in too_large:
+        for topic in topics:
             most_bytes = self._topics.max_message_bytes(topic)
             too_narrow = BatchTooLarge(topic, most_bytes)
             if too_narrow.batch_bytes < self._batch_bytes:

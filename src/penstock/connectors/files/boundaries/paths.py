@@ -27,6 +27,18 @@ _QUARTERS_SINCE_MS: Final = 100_000_000_000  # since then zone offsets are multi
 
 
 @dataclass(frozen=True, slots=True)
+class Contents:
+    """The records of a file: those of a partition from the offset `start` on. `source`: the topic
+    of the partition, if the name needs it."""
+
+    topic: str
+    folder: str
+    partition: int
+    start: int
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Naming:
     """The format of names."""
 
@@ -37,27 +49,17 @@ class Naming:
     has_end: bool = False
     """Whether names also contain the last offset."""
 
-    def path(
-        self,
-        topic: str,
-        folder: str,
-        partition: int,
-        start: int,
-        ending: str,
-        end: int = 0,
-        source: str = "",
-    ) -> str:
-        """The full name of a file; `ending` begins with a dot. `end`: its last offset, if known.
-        `source`: the topic of the partition, if the name needs it."""
-        offsets = (start, end) if self.has_end else (start,)
+    def path(self, contents: Contents, ending: str, end: int = 0) -> str:
+        """The full name of a file; `ending` begins with a dot. `end`: its last offset, if known."""
+        offsets = (contents.start, end) if self.has_end else (contents.start,)
         parts = (
-            topic,
-            source,
-            str(partition),
+            contents.topic,
+            contents.source,
+            str(contents.partition),
             *(str(offset).zfill(self.pad) for offset in offsets),
         )
         name = self.between.join(part for part in parts if part)
-        components = (self.root, topic, folder, f"{name}{ending}")
+        components = (self.root, contents.topic, contents.folder, f"{name}{ending}")
         return self.delimiter.join(component for component in components if component)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from penstock.api import DataError
+from penstock.connectors.files.boundaries.paths import Contents
 
 _VARIABLE: Final = re.compile(r"\{\{\s*(\w+)?(:?)([\w=]+)?\s*\}\}")
 _PADDING: Final = ("true", "false")
@@ -151,22 +152,14 @@ class TemplateNaming:
     delimiter: str = "/"
     has_end: bool = False
 
-    def path(
-        self,
-        topic: str,
-        folder: str,
-        partition: int,
-        start: int,
-        ending: str,
-        end: int = 0,
-        source: str = "",
-    ) -> str:
+    def path(self, contents: Contents, ending: str, end: int = 0) -> str:
         """The full name of a file, including the extension in the template. A file with the latest
         record of a key has no `source`: its records replace each other whatever topic they had."""
-        prefix = f"{source}+" if source and not self.template.is_compact else ""
-        *stamp, key = folder.split(_SEPARATOR, len(self.template.units))
+        source = "" if self.template.is_compact else contents.source
+        prefix = f"{source}+" if source else ""
+        *stamp, key = contents.folder.split(_SEPARATOR, len(self.template.units))
         if not self.template.units:
-            _, key = folder.split(_SEPARATOR, 1)
+            _, key = contents.folder.split(_SEPARATOR, 1)
         values = dict(zip(self.template.units, stamp, strict=False))
         texts: list[str] = []
         for part in self.template.parts:
@@ -174,13 +167,15 @@ class TemplateNaming:
                 case str():
                     texts.append(part)
                 case Variable("topic"):
-                    texts.append(topic)
+                    texts.append(contents.topic)
                 case Variable("key"):
                     texts.append(key)
                 case Variable("partition", value):
-                    texts.append(prefix + str(partition).zfill(10 if value == "true" else 0))
+                    texts.append(
+                        prefix + str(contents.partition).zfill(10 if value == "true" else 0)
+                    )
                 case Variable("start_offset", value):
-                    texts.append(str(start).zfill(20 if value == "true" else 0))
+                    texts.append(str(contents.start).zfill(20 if value == "true" else 0))
                 case Variable("timestamp", value):
                     texts.append(values[value])
         return "".join(texts)

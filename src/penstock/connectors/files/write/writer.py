@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from penstock.api import (
@@ -28,7 +29,7 @@ from penstock.api import (
     SinkWriter,
     TopicPartition,
 )
-from penstock.connectors.files.boundaries.paths import to_local
+from penstock.connectors.files.boundaries.paths import Contents, to_local
 from penstock.connectors.files.boundaries.spans import (
     EMPTY,
     Add,
@@ -349,8 +350,9 @@ class FileWriter(SinkWriter):
                     self._store.create if partition.claim is None else partition.claim.create,
                     file.schemas,
                     formats,
-                    lambda ending, end: self._plan.naming.path(
-                        topic, file.folder, number, file.start, ending, end, source
+                    partial(
+                        self._plan.naming.path,
+                        Contents(topic, file.folder, number, file.start, source),
                     ),
                     self._plan.shape,
                     create_only=self._plan.create_only,

@@ -10,6 +10,7 @@ import pytest
 from penstock.api import DataError
 from penstock.connectors.files.boundaries.joda import PatternInvalid, compile_pattern, has_names
 from penstock.connectors.files.boundaries.paths import (
+    Contents,
     Naming,
     TimeFolders,
     escaped,
@@ -32,10 +33,11 @@ def folder(time: str, pattern: str = HOURLY, zone: str = "UTC", duration_ms: int
 
 def test_names_are_those_of_confluent() -> None:
     naming = Naming("topics")
-    assert naming.path("orders", "partition=3", 3, 42, ".json.gz") == (
+    assert naming.path(Contents("orders", "partition=3", 3, 42), ".json.gz") == (
         "topics/orders/partition=3/orders+3+0000000042.json.gz"
     )
-    assert Naming("", "/", "_", 3).path("o", "", 0, 12345, ".avro") == "o/o_0_12345.avro"
+    other = Naming("", "/", "_", 3)
+    assert other.path(Contents("o", "", 0, 12345), ".avro") == "o/o_0_12345.avro"
 
 
 @pytest.mark.parametrize(
