@@ -19,6 +19,7 @@ from penstock.testing.conformance import SinkConformance, SourceConformance
 
 
 class TestFileStreamSource(SourceConformance):
+    resumes_within_polls = True
     connector = FileStreamSource
     bad_configs = (({"file": None}, "file"), ({"topic": None}, "topic"), ({"topic": ""}, "topic"))
 

@@ -42,8 +42,9 @@ class Polled:
     advances.
 
     `offsets_before(n)`, if given, are the offsets after the first `n` records, fewer than all: to
-    be stored if the next record fails the task. Otherwise nothing of the poll is stored then, and
-    if the record cannot be converted, nothing of it is sent.
+    be stored if the next record fails the task. They may cover fewer records, which are then read
+    again, or none: `()`. Without it nothing of the poll is stored then, and if the record cannot be
+    converted, nothing of it is sent.
 
     `parts`, if given, are read instead of `records`: the engine may read them in parallel, each by
     `SourceReader.read`, whatever their total size. Records of different parts may reach Kafka in

@@ -72,6 +72,9 @@ class SourceCase(Case):
     wait_ms: ClassVar[int] = 0
     """How long a poll may wait for existing records: if none arrive by then, there are none."""
 
+    resumes_within_polls: ClassVar[bool] = False
+    """Whether `Polled.offsets_before` has the exact offset after each record."""
+
     @abstractmethod
     def add(self, numbers: range) -> None:
         """Adds one distinct record for each of these numbers to the source. Called several times in

@@ -57,6 +57,7 @@ def settings(server_port: int, kcql: str, **given: str) -> dict[str, str]:
 
 
 class Conformance(SourceConformance):
+    resumes_within_polls = True
     connector = CassandraSource
     server: ClassVar[CassandraServer]
     key_type: ClassVar[str]

@@ -35,6 +35,7 @@ KEY = json.dumps({"name": "key", "type": "STRUCT", "fieldSchemas": {"id": {"type
 
 
 class _Case(SourceConformance):
+    resumes_within_polls = True
     per_file: ClassVar[int] = 3
     policy: ClassVar[str] = "NONE"
     more: ClassVar[dict[str, str]] = {}

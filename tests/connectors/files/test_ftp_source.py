@@ -308,6 +308,7 @@ def test_the_origins_settings_and_keys(make_site: Callable[..., Site]) -> None:
 
 
 class _Conformance(SourceConformance):
+    resumes_within_polls = True
     connector = FtpSource
     kind: str
     mode = "update"

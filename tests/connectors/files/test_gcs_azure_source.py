@@ -92,6 +92,7 @@ def read(
 
 
 class _Case(SourceConformance):
+    resumes_within_polls = True
     kind: ClassVar[Kind]
 
     @pytest.fixture(autouse=True)
@@ -131,6 +132,7 @@ class TestAzure(_Case):
 
 
 class TestInRanges(_Case):
+    resumes_within_polls = False
     kind = GCS
     connector = GCS.source
     ordered = False

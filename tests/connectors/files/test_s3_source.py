@@ -119,6 +119,7 @@ def values(batches: list[Records]) -> list[Any]:
 
 
 class _Case(SourceConformance):
+    resumes_within_polls = True
     url: ClassVar[str]
     client: ClassVar[Any]
 

@@ -42,6 +42,7 @@ def items(numbers: range) -> list[dict[str, Any]]:
 
 
 class Conformance(SourceConformance):
+    resumes_within_polls = True
     connector = CastormHttpSource
     server: ClassVar[WebServer]
     more: ClassVar[dict[str, str]] = {}

@@ -145,6 +145,7 @@ def ids_read_around_a_kill(server: DatabaseServer, table: str) -> list[int]:
 class NotesConformance(SourceConformance):
     """A table `notes` as a source; subclasses recreate it for each test."""
 
+    resumes_within_polls = True
     connector = JdbcSource
     mode = "incrementing"
     notes = "notes"  # as it is written in SQL

@@ -124,6 +124,7 @@ class Reading:
 
 
 class TestMongoSource(SourceConformance):
+    resumes_within_polls = True
     connector = MongoSource
     wait_ms = 300
     bad_configs = (
@@ -364,8 +365,16 @@ def test_events_that_do_not_fit_a_schema(server: WireServer, client: Client) -> 
         output_schema_value=schema,
     )
     client[given["database"]]["c"].insert_many([{"_id": 1, "n": 1}, {"_id": 2}, {"_id": 3, "n": 3}])
-    with Reading(given) as reading, pytest.raises(EventRefused, match="Missing field 'n'"):
-        reading.poll()
+    with Reading(given) as reading:
+        first = reading.poll()
+        assert first is not None, "the event before the refused one"
+        assert first.records.values.values == [{"n": 1}]
+        assert reading.context.commit_requests == 1, "its offset is stored before the task fails"
+        with pytest.raises(EventRefused, match="Missing field 'n'"):
+            reading.poll()
+    again = Reading(given, reading.offsets)
+    with again, pytest.raises(EventRefused, match="Missing field 'n'"):
+        again.poll()
     tolerant = {**given, "errors.tolerance": "all"}
     with Reading(tolerant) as reading:
         assert reading.values() == [{"n": 1}, {"n": 3}]

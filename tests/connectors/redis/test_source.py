@@ -37,6 +37,7 @@ def client(server: RedisServer) -> Iterator[Client]:
 
 
 class TestStreams(SourceConformance):
+    resumes_within_polls = True
     connector = RedisStreamSource
     bad_configs = (
         ({"redis.stream.name": None}, "redis.stream.name"),
@@ -58,6 +59,7 @@ class TestStreams(SourceConformance):
 
 
 class TestKeys(SourceConformance):
+    resumes_within_polls = True
     connector = RedisKeysSource
     bad_configs = (
         ({"mode": "DEAD"}, "mode"),

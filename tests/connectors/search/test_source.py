@@ -56,6 +56,7 @@ def put(server: SearchServer, index: str, documents: Mapping[str, Any]) -> None:
 
 
 class Conformance(SourceConformance):
+    resumes_within_polls = True
     bad_configs = (
         ({"indices": None}, "indices"),
         ({"query": "{"}, "query"),

@@ -241,11 +241,6 @@ class GeneratorReader(SourceReader):
         while len(values) < count:
             values += self._rows(first + len(values))[: count - len(values)]
         self._next += count
-        next_state: dict[str, Primitive] = {
-            _GENERATION: self._state.generation + 1,
-            _ITERATION: self._next,
-            _SEED: self._state.seed,
-        }
         return Polled(
             Records(
                 topics=[self._topic] * count,
@@ -255,8 +250,17 @@ class GeneratorReader(SourceReader):
                 values=self._with_errors(first, values),
                 headers=self._headers(first, count),
             ),
-            [SourceOffset({_TASK_ID: self._task}, next_state)],
+            self._offsets(first + count),
+            offsets_before=lambda records: self._offsets(first + records),
         )
+
+    def _offsets(self, next_number: int) -> Offsets:
+        next_state: dict[str, Primitive] = {
+            _GENERATION: self._state.generation + 1,
+            _ITERATION: next_number,
+            _SEED: self._state.seed,
+        }
+        return [SourceOffset({_TASK_ID: self._task}, next_state)]
 
     def _keys(self, values: Sequence[Value]) -> Column:
         name = self._design.key

@@ -65,6 +65,7 @@ def polled(given: dict[str, str], *stored: SourceOffset) -> Polled:
 
 
 class _Conformance(SourceConformance):
+    resumes_within_polls = True
     connector = CouchbaseSource
     bad_configs = (
         ({"couchbase.bucket": None}, "couchbase.bucket"),

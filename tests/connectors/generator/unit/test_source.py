@@ -36,6 +36,7 @@ class GrowingSource(DatagenSource):
 
 
 class TestConformance(SourceConformance):
+    resumes_within_polls = True
     connector = GrowingSource
     end = SimpleNamespace(records=0, fails=False)
     bad_configs = (

@@ -23,6 +23,7 @@ from .shop import FIRST, MOST, Shop, ids, notes, part_rows, poll, read_all
 
 
 class OfTable(SourceConformance):
+    resumes_within_polls = True
     connector = JdbcSource
     mode = "incrementing"
     bad_configs = (
@@ -81,6 +82,8 @@ class TestQuery(OfTable):
 
 
 class TestParts(OfTable):
+    resumes_within_polls = False
+
     def config(self) -> dict[str, str]:
         split = {"penstock.table.parts": "3", "penstock.table.part.keys": "8"}
         return {**super().config(), **split, "penstock.read.parallelism": "2"}

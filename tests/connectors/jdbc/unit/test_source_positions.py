@@ -82,6 +82,36 @@ def test_rows_of_equal_timestamps_are_neither_lost_nor_repeated(
     assert read_all(shop.reader(end, range_bytes, **settings), max_bytes) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("mode", "reached"),
+    [
+        # Of rows with one timestamp, none is skipped: they are read again.
+        ("timestamp", [None, 2, 2, 2, 5]),
+        ("timestamp+incrementing", [1, 2, 3, 4, 5]),
+        ("incrementing", [1, 2, 3, 4, 5]),
+        ("bulk", [None, None, None, None, None]),
+    ],
+)
+def test_offsets_within_a_poll_skip_no_row(
+    shop: Shop, mode: str, reached: list[int | None]
+) -> None:
+    second = timedelta(seconds=1)
+    notes(shop, [str(FIRST)] * 2 + [str(FIRST + second)] * 3 + [str(FIRST + 2 * second)])
+    settings: dict[str, object] = {"mode": mode, "validate__non__null": False}
+    if "timestamp" in mode:
+        settings["timestamp__column__name"] = "changed"
+    polled = poll(shop.reader(**settings))
+    assert polled.offsets_before is not None
+    assert len(polled.records) == 6
+    for count, expected in enumerate(reached, 1):
+        offsets = polled.offsets_before(count)
+        if expected is None:
+            assert offsets == ()
+            continue
+        rest, _ = read_all(shop.reader(offsets, **settings))
+        assert ids(rest) == list(range(expected + 1, 7)), count
+
+
 def test_by_timestamp_alone_a_range_ends_with_all_rows_of_its_last_one(shop: Shop) -> None:
     notes(shop, [str(FIRST)] * 10 + [str(FIRST + timedelta(seconds=1))] * 2)
     reader = shop.reader(

@@ -10,16 +10,19 @@ completely by every poll, in parallel ranges of tokens.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
 
 from penstock.api import (
     ConfigInvalid,
+    Offsets,
     Polled,
     Primitive,
     Records,
@@ -276,20 +279,26 @@ class CassandraReader(SourceReader):
     def _take_ready(self, table: _Table, max_bytes: int) -> Polled:
         """Ready rows up to an offset; without an offset if `max_bytes` is reached before it."""
         rows: list[Sequence[Any]] = []
-        offset: str | None = None
-        complete = size = 0  # `complete`: the number of rows up to the offset
+        reached: list[tuple[int, str]] = []  # each offset, with the number of rows up to it
+        size = 0
         while table.ready and (not rows or size + _size(table.ready[0][0]) <= max_bytes):
             row, position = table.ready.popleft()
             size += _size(row)
             rows.append(row)
             if position is not None:
-                offset, complete = position, len(rows)
-        if offset is not None:
+                reached.append((len(rows), position))
+        if reached:
+            complete, _ = reached[-1]
             table.ready.extendleft((row, None) for row in reversed(rows[complete:]))
             del rows[complete:]
         assert table.shape is not None
         records = self._records(table.plan, table.shape, rows)
-        return Polled(records, [] if offset is None else [_offset(table.plan, offset)])
+
+        def offsets(count: int) -> Offsets:
+            passed = bisect_right(reached, count, key=itemgetter(0))
+            return [_offset(table.plan, reached[passed - 1][1])] if passed else []
+
+        return Polled(records, offsets(len(rows)), offsets_before=offsets)
 
     def _records(self, plan: TablePlan, shape: _Shape, rows: Sequence[Sequence[Any]]) -> Records:
         values = [shape.value_of(row) for row in rows]

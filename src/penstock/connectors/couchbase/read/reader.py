@@ -85,7 +85,8 @@ class CouchbaseReader(SourceReader):
             self._collections.rotate(-1)
             if collection.begins_now:  # stored, so that a restart does not start later
                 collection.begins_now = False
-                return Polled(offsets=[self._offset(collection)])
+                assert collection.position is not None
+                return Polled(offsets=[self._offset(collection, collection.position)])
         self._not_before = self._clock() + self._plan.interval_ms / 1000
         return None
 
@@ -149,11 +150,15 @@ class CouchbaseReader(SourceReader):
                 values.append(converted[0])
                 size += converted[1]
         collection.position = Position(last.mark, last.id)
-        return Polled(collection.converting.records(rows, values), [self._offset(collection)])
+        return Polled(
+            collection.converting.records(rows, values),
+            [self._offset(collection, last)],
+            offsets_before=lambda count: [self._offset(collection, rows[count - 1])],
+        )
 
-    def _offset(self, collection: _Collection) -> SourceOffset:
-        assert collection.position is not None
-        return SourceOffset(collection.partition, offset_of(self._plan, collection.position))
+    def _offset(self, collection: _Collection, last: Row | Position) -> SourceOffset:
+        position = Position(last.mark, last.id)
+        return SourceOffset(collection.partition, offset_of(self._plan, position))
 
     def _connected(self) -> Store:
         if self._store is None:

@@ -68,6 +68,8 @@ class _Batch:
     key_offsets: list[int] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     offsets: list[SourceOffset] = field(default_factory=list)
+    reached: list[int] = field(default_factory=list)
+    """How many offsets there were after each record."""
     size: int = 0
 
     def add(self, topic: str, path: str, key_offset: int, body: bytes) -> None:
@@ -75,6 +77,7 @@ class _Batch:
         self.names.append(path)
         self.key_offsets.append(key_offset)
         self.bodies.append(body)
+        self.reached.append(len(self.offsets))
         self.size += len(path) + len(body)
 
 
@@ -127,7 +130,13 @@ class MonitorReader(SourceReader):
         except (LoginRefused, IdentityRefused) as error:  # the server may be reconfigured
             self._fail(error)
         batch = self._batch
-        return Polled(self._records(batch), batch.offsets) if batch.offsets else None
+        if not batch.offsets:
+            return None
+        return Polled(
+            self._records(batch),
+            batch.offsets,
+            offsets_before=lambda count: batch.offsets[: batch.reached[count - 1]],
+        )
 
     def committed(self, offsets: Offsets) -> None:
         if self._plan.after is After.NOTHING:

@@ -61,9 +61,18 @@ class Ledger(ABC):
     def progress(self, found: ListedFile, target: Target) -> Progress | None:
         """How far a file was read; None: not at all."""
 
-    @abstractmethod
     def advance(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
         """Records how far the file was read; returns the offset."""
+        self._record(found, target, progress)
+        return self.offset(found, target, progress)
+
+    @abstractmethod
+    def offset(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
+        """The offset of a file that was read so far."""
+
+    @abstractmethod
+    def _record(self, found: ListedFile, target: Target, progress: Progress) -> None:
+        """Records how far the file was read."""
 
     @abstractmethod
     def covers(self, offsets: Stored, found: ListedFile, target: Target) -> bool:
@@ -112,9 +121,10 @@ class FolderLedger(Ledger):
             return last[1]
         return Progress(Position(), is_read=True)
 
-    def advance(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
-        folder, lane = self._key(found.path, target)
-        self._last[folder, lane] = found.path, progress
+    def _record(self, found: ListedFile, target: Target, progress: Progress) -> None:
+        self._last[self._key(found.path, target)] = found.path, progress
+
+    def offset(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
         offset: dict[str, Primitive] = {
             "lastFileRead": found.path,
             "fileOffset": str(progress.position.record),
@@ -127,7 +137,7 @@ class FolderLedger(Ledger):
                 offset["version"] = progress.version
         if progress.error is not None:
             offset["error"] = progress.error
-        return SourceOffset(self._partition(folder, lane), offset)
+        return SourceOffset(self._partition(*self._key(found.path, target)), offset)
 
     def covers(self, offsets: Stored, found: ListedFile, target: Target) -> bool:
         offset = offsets.get(key_of(self._partition(*self._key(found.path, target))))
@@ -312,11 +322,14 @@ class FileLedger(Ledger):
                 return Progress(Position(), is_read=True)
         return None
 
-    def advance(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
+    def _record(self, found: ListedFile, target: Target, progress: Progress) -> None:
         key = self._shape.key_of(found)
         self._progress[key] = progress
         self._arrivals[key] = found.path, _arrived_ms(found)
-        return SourceOffset(self._shape.partition(key), self._shape.offset(progress))
+
+    def offset(self, found: ListedFile, target: Target, progress: Progress) -> SourceOffset:
+        partition = self._shape.partition(self._shape.key_of(found))
+        return SourceOffset(partition, self._shape.offset(progress))
 
     def covers(self, offsets: Stored, found: ListedFile, target: Target) -> bool:
         offset = offsets.get(key_of(self._shape.partition(self._shape.key_of(found))))

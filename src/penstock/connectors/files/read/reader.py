@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from penstock.api import (
@@ -212,10 +213,10 @@ class FilesReader(SourceReader):
             row = min(failed)
             self._broken = failed[row]
             records = records.only(range(row))
-            position = work.position if row == 0 else _position(chunk, first, row)
+            position = work.position if row == 0 else _position(chunk, row)
         self._work = replace(work, position=position)
         if len(records):
-            gathered.records.append(records)
+            gathered.take(records, partial(self._offset_within, work, chunk))
         if position != work.position:
             gathered.add(self._advance())
 
@@ -223,9 +224,16 @@ class FilesReader(SourceReader):
         """Updates the ledger with the position in the file; returns the offset."""
         work = self._work
         assert work is not None, "there is a file"
-        version = "" if self._plan.finding.tails else work.found.version
-        progress = Progress(work.position, is_read=is_read, version=version, error=error)
+        progress = Progress(work.position, is_read, self._version(work), error)
         return self._ledger.advance(work.found, work.target, progress)
+
+    def _offset_within(self, work: Work, chunk: Chunk, rows: int) -> SourceOffset:
+        """The offset after the first `rows` of a chunk."""
+        progress = Progress(_position(chunk, rows), version=self._version(work))
+        return self._ledger.offset(work.found, work.target, progress)
+
+    def _version(self, work: Work) -> str:
+        return "" if self._plan.finding.tails else work.found.version
 
     def _end(self, gathered: _Gathered, error: str | None = None) -> None:
         """Ends a file that was read to its end, or that is given up."""
@@ -306,8 +314,18 @@ class FilesReader(SourceReader):
             self._file = None
 
 
-def _position(chunk: Chunk, first: int, rows: int) -> Position:
-    return Position(first + rows, chunk.ends[rows - 1] if chunk.ends is not None else None)
+def _position(chunk: Chunk, rows: int) -> Position:
+    """The position after the first `rows` of a chunk."""
+    record = chunk.after.record - len(chunk.values) + rows
+    return Position(record, chunk.after.byte if chunk.ends is None else chunk.ends[rows - 1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Records of a chunk; `offset_after` gives the offset after its first rows."""
+
+    records: Records
+    offset_after: Callable[[int], SourceOffset]
 
 
 class _Gathered:
@@ -315,19 +333,37 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.records: list[Records] = []
-        self._offsets: dict[object, SourceOffset] = {}
+        self._steps: list[_Taken | SourceOffset] = []
+
+    def take(self, records: Records, offset_after: Callable[[int], SourceOffset]) -> None:
+        self.records.append(records)
+        self._steps.append(_Taken(records, offset_after))
 
     def add(self, offset: SourceOffset) -> None:
-        self._offsets[key_of(offset.partition)] = offset
+        self._steps.append(offset)
 
     def polled(self) -> Polled | None:
-        if not self.records and not self._offsets:
+        if not self._steps:
             return None
-        return Polled(_joined(self.records), self.offsets())
+        return Polled(_joined(self.records), self.offsets(), offsets_before=self.offsets)
 
-    def offsets(self) -> list[SourceOffset]:
-        """The last offset of each partition."""
-        return list(self._offsets.values())
+    def offsets(self, count: int | None = None) -> list[SourceOffset]:
+        """The last offset of each partition, after all records or the first `count`."""
+        offsets: dict[object, SourceOffset] = {}
+
+        def add(offset: SourceOffset) -> None:
+            offsets[key_of(offset.partition)] = offset
+
+        for step in self._steps:
+            if isinstance(step, SourceOffset):
+                add(step)
+            elif count is not None and count < len(step.records):
+                if count:
+                    add(step.offset_after(step.records.origins[count - 1] + 1))
+                break
+            elif count is not None:
+                count -= len(step.records)
+        return list(offsets.values())
 
 
 def _joined(parts: Sequence[Records]) -> Records:

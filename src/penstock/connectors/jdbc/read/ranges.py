@@ -89,14 +89,40 @@ class Range:
         no positions."""
         if not self._position_columns:
             return None
-        following = self._position(self._ahead[0], 0)
+        found = self._last_before(self._position(self._ahead[0], 0), blocks)
+        if found is None:
+            return None
+        rows, position = found
+        self.put_back(blocks, rows)
+        return position
+
+    def position_before(self, blocks: Sequence[pa.RecordBatch], row: int) -> Position | None:
+        """The position of the last row before `row` of `blocks` that has another position than that
+        one. None if all have the same, or if there are no positions."""
+        if not self._position_columns:
+            return None
+        before = []
+        for block in blocks:
+            if row < block.num_rows:
+                found = self._last_before(
+                    self._position(block, row), [*before, block.slice(0, row)]
+                )
+                return None if found is None else found[1]
+            before.append(block)
+            row -= block.num_rows
+        return None
+
+    def _last_before(
+        self, following: Position, blocks: Sequence[pa.RecordBatch]
+    ) -> tuple[int, Position] | None:
+        """How many rows are left without those at the end that have the position that follows, and
+        the position of the last of them; None if there are none."""
         start = sum(block.num_rows for block in blocks)
         for block in reversed(blocks):
             start -= block.num_rows
-            tied = self._first_at(following, block)
-            if tied:
-                self.put_back(blocks, start + tied)
-                return self._position(block, tied - 1)
+            rows = self._first_at(following, block) if block.num_rows else 0
+            if rows:
+                return start + rows, self._position(block, rows - 1)
         return None
 
     def _first_at(self, position: Position, block: pa.RecordBatch) -> int:

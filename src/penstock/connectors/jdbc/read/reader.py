@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import orjson
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 from penstock.api import (
     DataError,
+    Offsets,
     PenstockError,
     Polled,
     Primitive,
@@ -165,7 +167,18 @@ class JdbcReader(SourceReader):
             self._next = self._units.index(rows.unit) + 1
         self._offset_is_due = offset is None
         reached = () if offset is None else [self._reach(rows.unit, offset)]
-        return Polled(structs.records(values), reached)
+        return Polled(
+            structs.records(values),
+            reached,
+            # Rows that were skipped are no records.
+            offsets_before=None if refused else partial(self._offsets_before, rows, blocks),
+        )
+
+    def _offsets_before(self, rows: Range, blocks: Sequence[pa.RecordBatch], count: int) -> Offsets:
+        position = rows.position_before(blocks, count)
+        if position is None:
+            return ()
+        return [SourceOffset(self._reached[rows.unit].partition, position.stored())]
 
     def _offset_after(
         self, rows: Range, blocks: list[pa.RecordBatch]

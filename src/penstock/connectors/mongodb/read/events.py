@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,6 +40,17 @@ class EventRefused(DataError):
 
 
 @dataclass(frozen=True, slots=True)
+class Converted:
+    """The records of events, the event of each record, and the first refused event's error, with
+    the events from it on, which are not converted."""
+
+    records: Records
+    sources: Sequence[Event]
+    refusal: EventRefused | None
+    left: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
 class Converting:
     """The conversion of a source's events into records."""
 
@@ -54,12 +65,16 @@ class Converting:
     logs: bool
     dead_letters: str
 
-    def records(self, events: Iterable[Event]) -> Records:
-        """The records of events, in order; an event may yield none. Raises EventRefused."""
+    def convert(self, events: Sequence[Event]) -> Converted:
+        """Converts events, in order, up to the first that is refused; an event may yield no
+        record."""
         topics: list[str] = []
         keys: list[Cell] = []
         values: list[Cell] = []
-        for event in events:
+        sources: list[Event] = []
+        refusal: EventRefused | None = None
+        left: Sequence[Event] = ()
+        for at, event in enumerate(events):
             topic = self.topics.topic(event)
             if not topic:
                 log.warning("There is no topic for an event without a namespace")
@@ -72,14 +87,19 @@ class Converting:
                 key: Cell = self.key(key_document)
                 value: Cell = (None, None) if document is None else self.value(document)
             except (DataError, ValueError, ArithmeticError, TypeError) as error:
-                dead_letter = self._refused(key_document, document or {}, error)
+                try:
+                    dead_letter = self._refused(key_document, document or {}, error)
+                except EventRefused as refused:
+                    refusal, left = refused, events[at:]
+                    break
                 if dead_letter is None:
                     continue
                 topic, key, value = self.dead_letters, *dead_letter
             topics.append(topic)
             keys.append(key)
             values.append(value)
-        return records_of(topics, keys, values)
+            sources.append(event)
+        return Converted(records_of(topics, keys, values), sources, refusal, left)
 
     def _document(self, event: Event) -> tuple[Event | None, bool]:
         """The document of the value, or whether the record is a tombstone instead."""

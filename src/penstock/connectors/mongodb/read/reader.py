@@ -7,9 +7,10 @@ the newest event, and logs that it skips changes.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
@@ -17,7 +18,15 @@ from bson import Timestamp
 from pymongo.collation import Collation
 from pymongo.errors import OperationFailure, PyMongoError
 
-from penstock.api import PenstockError, Polled, Records, SourceContext, SourceOffset, SourceReader
+from penstock.api import (
+    Offsets,
+    PenstockError,
+    Polled,
+    Records,
+    SourceContext,
+    SourceOffset,
+    SourceReader,
+)
 from penstock.api.settings import Config
 from penstock.connectors.mongodb.client.access import Access
 from penstock.connectors.mongodb.client.codec import OPTIONS
@@ -72,6 +81,7 @@ class MongoReader(SourceReader):
         self._not_before = 0.0
         self._beat_at = 0.0
         self._beat_token = ""
+        self._held: Sequence[Mapping[str, Any]] = ()  # events after those of the last poll
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
         if time.monotonic() < self._not_before:
@@ -81,7 +91,7 @@ class MongoReader(SourceReader):
         if not self._open():
             return None
         try:
-            events = self._events(max_bytes, wait_ms)
+            events = self._held or self._events(max_bytes, wait_ms)
         except OperationFailure as error:
             self._close_stream()
             if not _is_lost(error):
@@ -93,20 +103,32 @@ class MongoReader(SourceReader):
             raise error_of(error, "Cannot read the change stream") from error
         if not events:
             return self._heartbeat()
-        records = self._converting.records(events)
+        converted = self._converting.convert(events)
+        sources, self._held = converted.sources, converted.left
+        if converted.refusal is not None:
+            # The records before it are sent first; the next poll starts with it.
+            if not sources:
+                raise converted.refusal
+            events = sources
+            self._context.request_commit()
         self._token = dict(events[-1]["_id"])
-        return Polled(records, [SourceOffset(self._partition, offset_of(self._token))])
+        return Polled(
+            converted.records,
+            self._offsets(self._token),
+            offsets_before=lambda count: self._offsets(sources[count - 1]["_id"]),
+        )
+
+    def _offsets(self, token: Mapping[str, Any]) -> Offsets:
+        return [SourceOffset(self._partition, offset_of(token))]
 
     def read(self, part: str) -> Iterator[Records]:
         try:
-            events: list[Mapping[str, Any]] = []
-            for event in copying.events(self._config, self._connected(), part):
-                events.append(event)
-                if len(events) == _COPY_ROWS:
-                    yield self._converting.records(events)
-                    events = []
-            if events:
-                yield self._converting.records(events)
+            events = copying.events(self._config, self._connected(), part)
+            while page := list(itertools.islice(events, _COPY_ROWS)):
+                converted = self._converting.convert(page)
+                yield converted.records
+                if converted.refusal is not None:
+                    raise converted.refusal
         except PyMongoError as error:
             raise error_of(error, f"Cannot copy {part}") from error
 

@@ -175,7 +175,8 @@ class KeysReader(SourceReader):
             schema=VALUE,
             key_schema=STRING,
         )
-        return Polled(records, [SourceOffset(PARTITION, {})])
+        offsets = [SourceOffset(PARTITION, {})]
+        return Polled(records, offsets, offsets_before=lambda count: offsets)
 
 
 def _values(link: Link, keys: Sequence[bytes]) -> list[dict[str, Any]]:

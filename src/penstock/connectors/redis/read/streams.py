@@ -81,7 +81,7 @@ class StreamReader(SourceReader):
         self._last = b""
         self._held: deque[tuple[bytes, list[bytes] | None]] = deque()
         self._size = float(_FIRST_SIZE)
-        self._polled: deque[tuple[str, list[bytes]]] = deque()
+        self._polled: deque[bytes] = deque()  # ids that are not committed
         self._to_acknowledge: list[bytes] = []  # ids to acknowledge next
 
     def poll(self, max_bytes: int, wait_ms: int) -> Polled | None:
@@ -100,13 +100,13 @@ class StreamReader(SourceReader):
 
     def committed(self, offsets: Offsets) -> None:
         reached = {
-            str(source_offset.offset[OFFSET])
+            str(source_offset.offset[OFFSET]).encode()
             for source_offset in offsets
             if source_offset.offset and OFFSET in source_offset.offset
         }
-        done = [number for number, (last, _) in enumerate(self._polled) if last in reached]
+        done = [number for number, id in enumerate(self._polled) if id in reached]
         for _ in range(done[-1] + 1 if done else 0):
-            self._to_acknowledge += self._polled.popleft()[1]
+            self._to_acknowledge.append(self._polled.popleft())
         self._acknowledge()
 
     def close(self) -> None:
@@ -195,7 +195,7 @@ class StreamReader(SourceReader):
             values.append({"id": key, "body": body, "stream": stream})
         self._last = entries[-1][0]
         if self._plan.acknowledges:
-            self._polled.append((keys[-1], [id for id, _ in entries]))
+            self._polled += [id for id, _ in entries]
         records = Records.of(
             self._plan.topic,
             values,
@@ -203,7 +203,11 @@ class StreamReader(SourceReader):
             schema=VALUE,
             key_schema=STRING,
         )
-        return Polled(records, [SourceOffset(PARTITION, {OFFSET: keys[-1]})])
+        return Polled(
+            records,
+            [SourceOffset(PARTITION, {OFFSET: keys[-1]})],
+            offsets_before=lambda count: [SourceOffset(PARTITION, {OFFSET: keys[count - 1]})],
+        )
 
     def _acknowledge(self) -> None:
         """Acknowledges stored entries. After a failure the next poll retries; until then the

@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.api import (
+    Offsets,
     PenstockError,
     Polled,
     Records,
@@ -153,10 +154,16 @@ class SearchReader(SourceReader):
             hits = hits[:rows]
         else:
             self._pages.popleft()
+        return Polled(
+            self._records(page, hits),
+            self._offsets(page, hits[-1]),
+            offsets_before=lambda count: self._offsets(page, hits[count - 1]),
+        )
+
+    def _offsets(self, page: Page, last: dict[str, Any]) -> Offsets:
         plan = self._plan
-        position = reached(plan, hits[-1]["sort"])
-        offset = SourceOffset(page.shard.partition, offset_of(plan, page.shard, position))
-        return Polled(self._records(page, hits), [offset])
+        position = reached(plan, last["sort"])
+        return [SourceOffset(page.shard.partition, offset_of(plan, page.shard, position))]
 
     def _records(self, page: Page, hits: Sequence[dict[str, Any]]) -> Records:
         try:
