@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from penstock.api import DataError
-
-MISSING: Final = object()
-"""The result of `Pointer.find` without a match."""
+from penstock.connectors.common.paths import MISSING, node, steps_of
 
 
 class Pointer:
@@ -34,32 +31,19 @@ class Pointer:
             return
         if not text.startswith("/"):
             raise ValueError(f"a JSON pointer must begin with '/': '{text}'")
-        self._steps = tuple(
-            step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/")
-        )
+        self._steps = steps_of(text)
 
     def find(self, document: Any) -> Any:
         """The node at this pointer, or `MISSING`."""
-        node = document
-        for step in self._steps:
-            if isinstance(node, Mapping):
-                node = node.get(step, MISSING)
-            elif isinstance(node, Sequence) and not isinstance(node, str | bytes):
-                index = int(step) if step.isdecimal() else -1
-                node = node[index] if 0 <= index < len(node) else MISSING
-            else:
-                return MISSING
-            if node is MISSING:
-                return MISSING
-        return node
+        return node(document, self._steps)
 
     def of(self, document: Any) -> Any:
         """The node at this pointer. Raises DataError if it is missing."""
-        node = self.find(document)
-        if node is MISSING:
+        found = self.find(document)
+        if found is MISSING:
             start = orjson.dumps(document).decode()[:200]
             raise DataError(f"nothing found at '{self.text}' in {start}")
-        return node
+        return found
 
 
 def plain(node: Any) -> str:

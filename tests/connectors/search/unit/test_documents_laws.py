@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.api import DataError
 from penstock.api.schema import FLOAT64, INT64, STRING, array, decimal, map_of, struct
+from penstock.connectors.common.paths import node
 from penstock.connectors.keyed.documents import dump, node_writer
-from penstock.connectors.keyed.pointers import at_path
 from penstock.connectors.search.settings.elasticsearch import ELASTICSEARCH_SINK, sink_plan
 from penstock.connectors.search.write.actions import TopicActions, pointer
 from penstock.connectors.search.write.names import (
@@ -104,7 +104,7 @@ def test_pointers_lead_to_what_they_name(path: list[str], value: int) -> None:
     for name in reversed(path):
         document = {name: document}
     text = "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)
-    assert at_path(document, pointer(text)) == value
+    assert node(document, pointer(text)) == value
 
 
 def test_a_required_field_is_not_null() -> None:

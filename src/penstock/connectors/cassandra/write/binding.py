@@ -27,6 +27,7 @@ from penstock.connectors.cassandra.write.tables import (
     problems,
     write_statement,
 )
+from penstock.connectors.common.paths import MISSING, member
 
 
 def binding_of(session: Any, plan: Mapped | Selected, texts: Texts) -> Binding | JsonBinding:
@@ -218,11 +219,9 @@ class JsonBinding:
 def _path(fields: Mapping[Any, Any], name: str) -> Any:
     if name in fields:
         return fields[name]
-    value: Any = fields
-    for part in name.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            raise DataError(f"The record has no field {name}")
-        value = value[part]
+    value = member(fields, name.split("."))
+    if value is MISSING:
+        raise DataError(f"The record has no field {name}")
     return value
 
 

@@ -17,9 +17,9 @@ from penstock.connectors.cassandra.text.mapping import NOW, Entry
 from penstock.connectors.cassandra.text.names import shown
 from penstock.connectors.cassandra.text.values import UNITS
 from penstock.connectors.cassandra.write.times import RecordTimes
+from penstock.connectors.common.paths import MISSING, member
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_ABSENT: Final = object()
 
 
 @dataclass(slots=True)
@@ -50,17 +50,17 @@ class Row:
                 for header in self.headers:
                     if header.name == entry.field:
                         return header.value
-                value = _ABSENT
+                value = MISSING
             case part:
                 source = self.key if part == "key" else self.value
                 if not entry.field:
                     return source.whole
-                value = source.fields.get(entry.field, _ABSENT)
-                if value is _ABSENT and "." in entry.field:
-                    value = _nested(source.fields, entry.field)
-                if value is _ABSENT and part == "value" and source.whole is None:
+                value = source.fields.get(entry.field, MISSING)
+                if value is MISSING and "." in entry.field:
+                    value = member(source.fields, entry.field.split("."))
+                if value is MISSING and part == "value" and source.whole is None:
                     return None
-        if value is _ABSENT:
+        if value is MISSING:
             raise DataError(
                 f"Required field '{entry.shown}' (mapped to column {shown(entry.column)}) was "
                 "missing from record (or may refer to an invalid function). Please remove it from "
@@ -97,15 +97,6 @@ def part_of(value: Any, schema: Schema | None, *, exact: bool) -> Part:
             return Part(_NOTHING, value)
         return Part(parsed, value)
     return Part(_NOTHING, value)
-
-
-def _nested(fields: Mapping[Any, Any], path: str) -> Any:
-    value: Any = fields
-    for name in path.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            return _ABSENT
-        value = value[name]
-    return value
 
 
 def ttl_s(value: Any, entry: Entry, unit: str) -> int:

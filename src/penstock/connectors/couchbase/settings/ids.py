@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.connectors.keyed.pointers import at_path
+from penstock.connectors.common.paths import node, steps_of
 
 _PLACEHOLDER: Final = re.compile(r"\$\{(.+?)}")
 
@@ -48,7 +48,7 @@ class IdFormat:
         """The id of a document; None if a value is missing, null, an array or an object."""
         filled = self._text
         for placeholder, path in self._pointers.items():
-            text = scalar_text(at_path(document, path))
+            text = scalar_text(node(document, path))
             if text is None:
                 return None
             filled = filled.replace(placeholder, text)
@@ -70,7 +70,7 @@ def pointer(text: str) -> tuple[str, ...]:
     """
     if not text.startswith("/"):
         raise ValueError(f"Invalid input: JSON Pointer expression must start with '/': \"{text}\"")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
+    return steps_of(text)
 
 
 def scalar_text(value: Any) -> str | None:

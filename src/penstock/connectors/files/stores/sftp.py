@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from penstock.api.settings import Secret
+from penstock.connectors.common.loops import Loop
 from penstock.connectors.files.stores.folders import (
     FolderStore,
     IdentityRefused,
@@ -70,8 +70,7 @@ class SftpStore(FolderStore):
 
     def __init__(self, options: SftpOptions) -> None:
         self.options = options
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop: Loop | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
         self._client: asyncssh.SFTPClient | None = None
         self._raw: dict[str, str] = {}  # paths that are not UTF-8, as the server has them
@@ -127,7 +126,7 @@ class SftpStore(FolderStore):
         if self._loop is None or self._client is None:
             work.close()
             return
-        asyncio.run_coroutine_threadsafe(_quietly(work), self._loop)
+        self._loop.start(_quietly(work))
 
     def raw(self, path: str) -> str:
         """A path as the server has it."""
@@ -168,19 +167,15 @@ class SftpStore(FolderStore):
         self.close()
 
     def close(self) -> None:
-        loop, thread, connection = self._loop, self._thread, self._connection
-        self._loop = self._thread = self._connection = self._client = None
-        if loop is None or thread is None:
+        loop, connection = self._loop, self._connection
+        self._loop = self._connection = self._client = None
+        if loop is None:
             return
         if connection is not None:
             with suppress(Exception):
-                asyncio.run_coroutine_threadsafe(_closed(connection), loop).result(2 * _CLOSE_S)
-        with suppress(Exception):  # threads that look up addresses
-            asyncio.run_coroutine_threadsafe(loop.shutdown_default_executor(), loop).result(
-                _CLOSE_S
-            )
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_CLOSE_S)
+                loop.run(_closed(connection), 2 * _CLOSE_S)
+        with suppress(Exception):
+            loop.run(loop.end_lookups(), _CLOSE_S)
         loop.close()
 
     def run(self, work: Work[T], path: str, extra_s: float = 0.0) -> T:
@@ -201,9 +196,7 @@ class SftpStore(FolderStore):
 
     def _open(self) -> asyncssh.SFTPClient:
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="sftp", daemon=True)
-            self._thread.start()
+            self._loop = Loop("sftp")
         self._connection, self._client = self._wait(self._connect())
         return self._client
 
@@ -240,12 +233,12 @@ class SftpStore(FolderStore):
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         assert self._loop is not None, "it runs while there is a connection"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._loop.run(work)
 
     def _disconnect(self) -> None:
         connection, self._connection, self._client = self._connection, None, None
         if connection is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(connection.abort)
+            self._loop.call(connection.abort)
 
 
 async def _limited(work: Coroutine[Any, Any, T], seconds: float) -> T:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.api import DataError, Failed, Fields, Records
 from penstock.api.schema import STRING, Value, array, struct, text
+from penstock.connectors.common.paths import MISSING, member
 from penstock.connectors.files.boundaries.paths import (
     TimeFolders,
     default_folder,
@@ -354,8 +355,7 @@ def _partition_field(value: Value, name: str) -> Value:
 
 def _inside(value: Value, path: tuple[str, ...], setting: str) -> Value:
     """The value of a field. Raises DataError if the record has none of that name."""
-    for name in path:
-        if not isinstance(value, dict) or name not in value:
-            raise DataError(f"The record has no field '{'.'.join(path)}', which {setting} names")
-        value = value[name]
-    return value
+    found: Value = member(value, path)
+    if found is MISSING:
+        raise DataError(f"The record has no field '{'.'.join(path)}', which {setting} names")
+    return found

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.api import Offsets, Polled, Primitive, SourceContext, SourceOffset, SourceReader
-from penstock.connectors.http.client.loop import Loop
+from penstock.connectors.common.loops import Loop
 from penstock.connectors.http.live.inbox import Inbox, Message, records_of
 
 _LONGEST_MS: Final = 60_000

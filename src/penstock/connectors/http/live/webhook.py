@@ -21,9 +21,10 @@ import orjson
 from penstock.api import Header, Offsets, Polled, SourceContext, Unavailable
 from penstock.api.schema import STRING, Value
 from penstock.api.settings import Secret
+from penstock.connectors.common.paths import MISSING
 from penstock.connectors.http.live.inbox import Message
 from penstock.connectors.http.live.stream import StreamReader
-from penstock.connectors.http.pointers import MISSING, Pointer, plain
+from penstock.connectors.http.pointers import Pointer, plain
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,12 @@ from typing import Any
 import orjson
 
 from penstock.api import DataError, SourceContext
+from penstock.connectors.common.paths import MISSING
 from penstock.connectors.http.client.auth import Fixed
 from penstock.connectors.http.client.messages import Headers, Refused, Request
 from penstock.connectors.http.live.inbox import Message
 from penstock.connectors.http.live.stream import StreamReader, pause_ms
-from penstock.connectors.http.pointers import MISSING, Pointer, plain
+from penstock.connectors.http.pointers import Pointer, plain
 from penstock.connectors.http.read.freemarker import OffsetTemplate
 
 log = logging.getLogger(__name__)

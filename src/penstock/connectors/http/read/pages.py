@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+from penstock.connectors.common.paths import MISSING
 from penstock.connectors.http.client.messages import Answer, Request
-from penstock.connectors.http.pointers import MISSING
 from penstock.connectors.http.read.plan import Pages, Paging
 from penstock.connectors.http.read.records import Unreadable
 

@@ -19,9 +19,9 @@ from penstock.api import (
     SourceReader,
     Unavailable,
 )
+from penstock.connectors.common.loops import Loop
 from penstock.connectors.http.client.access import Client, ClientOptions
 from penstock.connectors.http.client.auth import Auth
-from penstock.connectors.http.client.loop import Loop
 from penstock.connectors.http.client.messages import (
     Answer,
     Headers,

@@ -11,8 +11,9 @@ import orjson
 
 from penstock.api import DataError, PenstockError, Records
 from penstock.api.schema import INT64, STRING, Field, Schema, Type
+from penstock.connectors.common.paths import MISSING
 from penstock.connectors.http.client.messages import Answer
-from penstock.connectors.http.pointers import MISSING, Pointer, plain
+from penstock.connectors.http.pointers import Pointer, plain
 from penstock.connectors.http.read.dates import instant, millis, moment_of
 from penstock.connectors.http.read.plan import Direction, Filter, ListPlan, SourcePlan
 

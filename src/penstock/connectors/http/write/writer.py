@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import repeat, starmap
 
 from penstock.api import Batching, DataError, Failed, Records, SinkContext, SinkWriter
+from penstock.connectors.common.loops import Loop
 from penstock.connectors.http.client.access import Client, ClientOptions
 from penstock.connectors.http.client.auth import Auth
-from penstock.connectors.http.client.loop import Loop
 from penstock.connectors.http.client.messages import Request
 from penstock.connectors.http.templates import Row
 from penstock.connectors.http.write.plan import Behavior, Nulls, SinkPlan

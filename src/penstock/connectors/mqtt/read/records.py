@@ -26,6 +26,7 @@ from penstock.api.schema import (
     Value,
     struct,
 )
+from penstock.connectors.common.paths import MISSING, member
 from penstock.connectors.mqtt.client.packets import DUP, RETAIN, Message
 from penstock.connectors.mqtt.client.properties import read
 from penstock.connectors.mqtt.read.json import schema_and_value
@@ -203,14 +204,13 @@ def _document(topic: str, message: Message) -> tuple[Schema, Value]:
 
 def _at(document: object, path: tuple[str, ...]) -> str:
     """The text of a document's field."""
-    for name in path:
-        if not isinstance(document, dict) or name not in document:
-            raise DataError(f"The document has no field '{'.'.join(path)}' (WITHKEY)")
-        document = document[name]
-    if isinstance(document, str):
-        return document
-    if isinstance(document, bool):
-        return "true" if document else "false"
-    if isinstance(document, (int, float)):
-        return str(document)
+    value = member(document, path)
+    if value is MISSING:
+        raise DataError(f"The document has no field '{'.'.join(path)}' (WITHKEY)")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
     raise DataError(f"The field '{'.'.join(path)}' is not a string or number (WITHKEY)")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import orjson
 
 from penstock.api import DataError, Records
 from penstock.api.schema import text
+from penstock.connectors.common.paths import MISSING, member
 from penstock.connectors.mqtt.client.topics import topic_problem
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
@@ -76,7 +76,7 @@ class Target:
                 kind, _, name = placeholder.partition(".")
                 value = _header(records, row, name) if kind == "header" else None
                 if kind == "value":
-                    value = _field(records.values.values[row], name)
+                    value = member(records.values.values[row], name.split("."))
         return _text(value, placeholder)
 
 
@@ -87,18 +87,10 @@ def _header(records: Records, row: int, name: str) -> Any:
     return None
 
 
-def _field(value: Any, path: str) -> Any:
-    for name in path.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
-
-
 def _text(value: Any, placeholder: str) -> str:
+    if value is None or value is MISSING:
+        raise DataError(f"The record has no value for ${{{placeholder}}} of its MQTT topic")
     match value:
-        case None:
-            raise DataError(f"The record has no value for ${{{placeholder}}} of its MQTT topic")
         case str():
             return value
         case bool():

@@ -14,6 +14,7 @@ import orjson
 
 from penstock.api import PenstockError
 from penstock.api.settings import Secret
+from penstock.connectors.common.aws import Role, assuming
 from penstock.connectors.search.client.errors import Answered, Unreachable
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -267,34 +268,16 @@ def _signer(aws: Aws) -> Any:
     if aws.role is None:
         credentials: Any = session.get_credentials()
     else:
-        credentials = _assumed(session, aws)
+        role = Role(aws.role, aws.session or "", aws.external_id, aws.duration_s)
+        credentials = _assumed(session, role)
     return Urllib3AWSV4SignerAuth(credentials, aws.region, aws.service)
 
 
-def _assumed(session: Any, aws: Aws) -> Any:
+def _assumed(session: Any, role: Role) -> Any:
     """Credentials of a role, renewed before they expire."""
     from botocore.credentials import RefreshableCredentials
 
-    def refresh() -> Mapping[str, str]:
-        client = session.client("sts")
-        try:
-            request: dict[str, Any] = {
-                "RoleArn": aws.role,
-                "RoleSessionName": aws.session,
-                "DurationSeconds": aws.duration_s,
-            }
-            if aws.external_id:
-                request["ExternalId"] = aws.external_id
-            role = client.assume_role(**request)["Credentials"]
-        finally:
-            client.close()
-        return {
-            "access_key": role["AccessKeyId"],
-            "secret_key": role["SecretAccessKey"],
-            "token": role["SessionToken"],
-            "expiry_time": role["Expiration"].isoformat(),
-        }
-
+    refresh = assuming(session, role)
     return RefreshableCredentials.create_from_metadata(
         metadata=refresh(), refresh_using=refresh, method="sts-assume-role"
     )

@@ -9,8 +9,8 @@ import orjson
 
 from penstock.api import DataError, Header
 from penstock.api.schema import Schema, Value
+from penstock.connectors.common.paths import node, steps_of
 from penstock.connectors.keyed.documents import dump, node_writer
-from penstock.connectors.keyed.pointers import at_path
 from penstock.connectors.search.write.names import key_id, place_id
 from penstock.connectors.search.write.plan import DataStreams, Ids, Nulls, Routing, SinkPlan
 
@@ -148,7 +148,7 @@ class TopicActions:
                 return None
             case Routing.KEY:
                 return key_id(key_schema, key)
-        routing = at_path(document, self._plan.routing_path)
+        routing = node(document, self._plan.routing_path)
         if isinstance(routing, bool) or not isinstance(routing, str | int | float) or routing == "":
             path = "".join(f"/{part}" for part in self._plan.routing_path)
             raise DataError(f"The value has no string or number for the routing at {path}")
@@ -203,4 +203,4 @@ def pointer(text: str) -> tuple[str, ...]:
         return ()
     if not text.startswith("/"):
         raise ValueError(f"A JSON pointer must start with '/': {text}")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
+    return steps_of(text)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+_END_S: Final = 5.0  # for coroutines that are cancelled
 
 
 class Loop:
     """Runs coroutines for other threads until it is closed."""
 
-    def __init__(self, name: str = "http") -> None:
+    def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs the coroutine to its end; returns its result or raises its error."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def run(self, work: Coroutine[Any, Any, T], within_s: float | None = None) -> T:
+        """Runs the coroutine to its end; returns its result or raises its error. Raises
+        TimeoutError if it takes longer."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(within_s)
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         """Starts the coroutine; closing the loop cancels it."""
@@ -45,8 +48,13 @@ class Loop:
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
+    async def end_lookups(self) -> None:
+        """Waits for the threads that look up addresses."""
+        await self._loop.shutdown_default_executor()
+
     async def _end(self) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), _END_S)

@@ -1,0 +1,1 @@
+"""What connectors of several families share; imports only `penstock.api`."""
