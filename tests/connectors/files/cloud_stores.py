@@ -1,5 +1,5 @@
-"""Google Cloud Storage and Azure Blob Storage for tests: a small server of each, or the emulator
-that PENSTOCK_GCS_URL or PENSTOCK_AZURE_URL names."""
+"""S3, Google Cloud Storage and Azure Blob Storage for tests: a small server of each, or the
+emulator that PENSTOCK_S3_URL, PENSTOCK_GCS_URL or PENSTOCK_AZURE_URL names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from penstock.api import SinkConnector, SourceConnector
-from penstock.connectors.files.azure import AzureBlobSink
-from penstock.connectors.files.azure_source import AzureBlobSource
-from penstock.connectors.files.gcs import GcsSink
-from penstock.connectors.files.gcs_source import GcsSource
+from penstock.connectors.files.objects import (
+    AzureBlobSink,
+    AzureBlobSource,
+    GcsSink,
+    GcsSource,
+    S3Sink,
+    S3Source,
+)
 from tests.servers.azure_server import ACCOUNT, KEY, azure_server
 from tests.servers.gcs_server import gcs_server
+from tests.servers.object_store import ObjectStore
 
 BUCKET = "penstock-tests"
 NUMBERS = count()
@@ -112,6 +117,42 @@ class AzureObjects(Objects):
         self._container.close()
 
 
+class S3Objects(Objects):
+    def __init__(self, url: str) -> None:
+        import boto3
+
+        super().__init__(url)
+        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+        self._client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._client.put_object(Bucket=BUCKET, Key=name, Body=data)
+
+    def names(self, prefix: str) -> list[str]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+
+    def get(self, name: str) -> bytes:
+        data: bytes = self._client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
+        return data
+
+    def make_bucket(self) -> None:
+        self._client.create_bucket(Bucket=BUCKET)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@contextmanager
+def s3_server(bucket: str) -> Iterator[ObjectStore]:
+    """Moto's server, with a bucket."""
+    with ObjectStore() as server:
+        objects = S3Objects(server.url)
+        objects.make_bucket()
+        objects.close()
+        yield server
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A vendor's store, and the connectors to it."""
@@ -135,6 +176,15 @@ class Kind:
                 "store.url": url,
                 "penstock.gcs.anonymous": "true",
                 "gcs.part.retries": "0",
+            }
+        elif self.name == "s3":
+            its = {
+                "s3.bucket.name": BUCKET,
+                "s3.region": "us-east-1",
+                "aws.access.key.id": "test",
+                "aws.secret.access.key": "test",
+                "store.url": url,
+                "s3.part.retries": "0",
             }
         else:
             its = {
@@ -166,6 +216,17 @@ class Running:
         return urlsplit(self.url).port or 80
 
 
+S3 = Kind(
+    "s3",
+    S3Sink,
+    S3Source,
+    S3Objects,
+    s3_server,
+    "PENSTOCK_S3_URL",
+    "s3.bucket.name",
+    "s3.part.size",
+    "s3.part.retries",
+)
 GCS = Kind(
     "gcs",
     GcsSink,

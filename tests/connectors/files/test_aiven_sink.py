@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from penstock.api import Records
 from penstock.api.schema import INT64, STRING, struct
-from penstock.connectors.files.aiven import AivenS3Sink
+from penstock.connectors.files.objects import AivenS3Sink
 from penstock.connectors.files.settings.aiven import AIVEN_S3_SINK
 from penstock.testing.conformance import SinkConformance, records_of
 from tests.servers.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed

@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from penstock.api import Failed, Records, TaskId, TopicPartition, Unavailable
 from penstock.api.schema import INT64, STRING, struct
-from penstock.connectors.files.gcs import GcsSink
-from penstock.connectors.files.gcs_aiven import AivenGcsSink
+from penstock.connectors.files.objects import AivenGcsSink, GcsSink
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub

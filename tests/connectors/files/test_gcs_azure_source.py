@@ -13,8 +13,6 @@ import pytest
 
 from penstock.api import DataError, Offsets, SourceOffset, Unavailable
 from penstock.api.schema import INT64, STRING, struct
-from penstock.connectors.files.stores.azure_reading import AzureReadStore
-from penstock.connectors.files.stores.gcs_reading import GcsReadStore
 from penstock.testing.conformance import SourceConformance, records_of
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from tests.servers.object_store import FaultyProxy
@@ -327,48 +325,3 @@ def test_problems_are_reported_at_their_setting(store: Running) -> None:
     assert findings(props) == []
     assert findings({**props, kind.bucket: "no-such-bucket"}) == [kind.bucket]
     assert findings(settings(kind, "http://127.0.0.1:9")) == ["store.url"]
-
-
-def test_objects_are_listed_moved_and_deleted(store: Running) -> None:
-    kind, root = store.kind, settings(store.kind, store.url)["topics.dir"]
-    names = ["a", "b/1", "b/2", "c d/ü+%", "e/", "z"]
-    for name in names:
-        store.objects.put(f"{root}/{name}", name.encode() * 3)
-    parsed = kind.source.plugin.config.parse(generic(kind, store.url))
-    reading: Any
-    if kind is GCS:
-        from penstock.connectors.files.settings.gcs import gcs_connection
-
-        reading = GcsReadStore(gcs_connection(parsed), block=4)
-    else:
-        from penstock.connectors.files.settings.azure import azure_connection
-
-        reading = AzureReadStore(azure_connection(parsed), block=4)
-
-    def listed(prefix: str, after: str = "", **about: bool) -> list[str]:
-        found = reading.list(f"{root}/{prefix}", after and f"{root}/{after}", **about)
-        return [each.path.removeprefix(f"{root}/") for each in found]
-
-    assert listed("") == ["a", "b/1", "b/2", "c d/ü+%", "z"]
-    assert listed("", "b/1") == ["b/2", "c d/ü+%", "z"]
-    assert listed("", recursive=False) == ["a", "z"]
-    assert listed("b/") == ["b/1", "b/2"]
-    assert [*reading.folders(f"{root}/")] == [f"{root}/{each}/" for each in ("b", "c d", "e")]
-    found = reading.find(f"{root}/c d/ü+%")
-    assert found is not None
-    with_escapes = reading.open(found)
-    assert with_escapes.read() == "c d/ü+%".encode() * 3
-    with_escapes.close()
-    reading.move(found, f"{root}/moved")
-    assert listed("") == ["a", "b/1", "b/2", "moved", "z"]
-    assert store.objects.get(f"{root}/moved") == "c d/ü+%".encode() * 3
-    reading.move(found, f"{root}/again")  # it is gone
-    reading.delete(found)
-    there = reading.find(f"{root}/a")
-    store.objects.put(f"{root}/a", b"another one")
-    reading.delete(there)
-    assert "a" in listed("")
-    reading.delete(reading.find(f"{root}/a"))
-    assert listed("") == ["b/1", "b/2", "moved", "z"]
-    assert reading.find(f"{root}/a") is None
-    reading.close()

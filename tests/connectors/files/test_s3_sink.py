@@ -18,10 +18,11 @@ from botocore.config import Config
 
 from penstock.api import Failed, PenstockError, Records, TaskId, TopicPartition, Unavailable
 from penstock.api.schema import INT64, STRING, struct
-from penstock.connectors.files.s3 import S3Sink
+from penstock.connectors.files.objects import S3Sink
 from penstock.connectors.files.settings.s3 import S3_SINK, s3_options
-from penstock.connectors.files.stores.s3 import S3Store
+from penstock.connectors.files.stores.s3 import S3Client
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+from penstock.connectors.files.stores.uploads import ObjectStore as WrittenStore
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.routed import routed
@@ -605,7 +606,7 @@ def test_credentials_are_found_in_the_environment_and_in_profiles(
     assert findings(props) == {}
     options = s3_options(S3_SINK.parse({**props, "penstock.s3.profile": "nobodys"}), "name")
     with pytest.raises(PenstockError, match="nobodys"):
-        S3Store(options).check("x")
+        WrittenStore(S3Client(options)).check("x")
 
 
 def test_a_name_the_store_does_not_take_yet_is_tried_again(proxy: FaultyProxy) -> None:

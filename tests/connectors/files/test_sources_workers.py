@@ -12,8 +12,7 @@ import pytest
 from botocore.config import Config
 
 from penstock.connectors.files.local_source import LocalFileSource
-from penstock.connectors.files.s3 import S3Sink
-from penstock.connectors.files.s3_source import S3Source
+from penstock.connectors.files.objects import S3Sink, S3Source
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until

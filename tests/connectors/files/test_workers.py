@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from penstock.connectors.files.hdfs import HdfsSink
 from penstock.connectors.files.local import LocalFileSink
-from penstock.connectors.files.s3 import S3Sink
+from penstock.connectors.files.objects import S3Sink
 from penstock.connectors.files.stores.hadoop import Hadoop, HadoopOptions
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics

@@ -2,7 +2,7 @@
 
 Three tables that combine freely (docs/decisions, 20). Imports point down:
 
-    aiven, azure, ftp, gcs, hdfs, local, s3   the connectors
+    ftp, hdfs, local, objects, spooldir       the connectors
     settings       the keys of configurations, and the tables whose entries they name
     monitor        files into records, as they change
     read           files into records, with an offset for each file or folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -27,6 +27,7 @@ from penstock.api.settings import (
     non_empty,
     one_of,
 )
+from penstock.connectors.common.aws import Role
 from penstock.connectors.files.boundaries.spans import Rules
 from penstock.connectors.files.boundaries.templates import (
     TemplateInvalid,
@@ -38,9 +39,11 @@ from penstock.connectors.files.formats.codecs import AVRO_CODECS
 from penstock.connectors.files.formats.columns import Parquet
 from penstock.connectors.files.formats.format import Format
 from penstock.connectors.files.formats.joined import Compressed, Joined
+from penstock.connectors.files.settings import s3
+from penstock.connectors.files.settings.connector import ObjectConnector
 from penstock.connectors.files.settings.objects import amazon_reasons, named_object, url_check
 from penstock.connectors.files.stores.checks import Blame
-from penstock.connectors.files.stores.s3 import Role, S3Options
+from penstock.connectors.files.stores.s3 import S3Options
 from penstock.connectors.files.write.plan import ByTemplate, Clock, Nulls, SinkPlan
 from penstock.connectors.files.write.shapes import (
     FIELDS,
@@ -461,10 +464,20 @@ def aiven_plan(config: Config) -> SinkPlan:
     return template_plan(config, config[TEMPLATE] or DEFAULT_TEMPLATE + extension)
 
 
+def _checked(config: Config) -> Iterable[str]:
+    prefix = (config[PREFIX] or "").partition("{{")[0]
+    return [f"{prefix}.penstock"]
+
+
 def extension_of(config: Config) -> str:
     """The default ending of names."""
     extension = _COMPRESSIONS[config[COMPRESSION].lower()]
     return f".avro{extension}" if config[OUTPUT_TYPE].lower() == "avro" else extension
+
+
+def modules_of(config: Config) -> Sequence[str]:
+    """The modules that the format of a configuration needs."""
+    return ["fastavro"] if config[OUTPUT_TYPE].lower() == "avro" else []
 
 
 def template_plan(config: Config, text: str) -> SinkPlan:
@@ -523,3 +536,16 @@ def _format(config: Config, kind: str, compression: str) -> tuple[Shape, Format]
 
 def _text(value: object) -> str:
     return value.value if isinstance(value, Secret) else str(value or "")
+
+
+SINK: Final = ObjectConnector(
+    vendor=s3.VENDOR,
+    class_name="io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+    task_class="io.aiven.kafka.connect.s3.S3SinkTask",
+    settings=AIVEN_S3_SINK,
+    options=aiven_options,
+    plan=aiven_plan,
+    modules=modules_of,
+    checked=_checked,
+    blame=blame,
+)

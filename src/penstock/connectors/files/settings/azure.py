@@ -1,5 +1,5 @@
-"""The settings of the sink to Azure Blob Storage, and those with which its source connects to a
-container, under the names of Confluent's connectors (connectors.md §13.4)."""
+"""The settings of the sink to and the source of Azure Blob Storage, under the names of Confluent's
+connectors (connectors.md §13.4)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ from penstock.api.settings import (
     checking,
     one_of,
 )
-from penstock.connectors.files.settings import objects
+from penstock.connectors.files.read.plan import SourcePlan
+from penstock.connectors.files.settings import object_source, objects
+from penstock.connectors.files.settings.connector import ObjectConnector, Vendor
+from penstock.connectors.files.settings.extra import AZURE, modules_of
 from penstock.connectors.files.settings.gcs import CONDITIONAL
 from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
-from penstock.connectors.files.stores.azure import AzureOptions
+from penstock.connectors.files.stores.azure import AzureClient, AzureOptions
 from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
@@ -151,9 +154,9 @@ AZURE_CONNECTION: Final = (
     *(RETRY_MAX_BACKOFF, TIMEOUT, *PROXY.keys),
 )
 """Settings that a source has, too."""
-AZURE_IGNORED: Final = ("azblob.retry.secondary.host",)
+_IGNORED: Final = ("azblob.retry.secondary.host",)
 """Settings of Confluent's connectors that have no meaning here."""
-_IGNORED: Final = (*IGNORED, *AZURE_IGNORED)
+POLL_INTERVAL: Final = object_source.poll_interval("azblob.poll.interval.ms")
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -177,6 +180,12 @@ AZURE_SINK: Final = ConfigDef(
     CONDITIONAL,
     *SINK_KEYS,
     rules=(*SINK_RULES, credentials_rule),
+)
+AZURE_SOURCE: Final = ConfigDef(
+    *AZURE_CONNECTION,
+    POLL_INTERVAL,
+    *object_source.OBJECT_KEYS,
+    rules=(object_source.mode_rule, credentials_rule),
 )
 
 
@@ -202,7 +211,7 @@ def azure_connection(config: Config) -> AzureOptions:
 
 def azure_options(config: Config) -> AzureOptions:
     """Parameters of the container, from a valid configuration of a sink."""
-    return replace(azure_connection(config), block_bytes=config[BLOCK_SIZE])
+    return replace(azure_connection(config), part_bytes=config[BLOCK_SIZE])
 
 
 def blame(options: AzureOptions) -> Blame:
@@ -225,4 +234,36 @@ def blame(options: AzureOptions) -> Blame:
 
 def azure_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
-    return objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)
+    return objects.object_plan(config, COMPRESSION, CONDITIONAL, (*IGNORED, *_IGNORED))
+
+
+def azure_source_plan(config: Config) -> SourcePlan:
+    """The plan of a valid configuration of a source."""
+    place = f"azure://{config[ACCOUNT]}/{config[CONTAINER]}/"
+    ignored = (*object_source.IGNORED, *_IGNORED)
+    return object_source.object_source_plan(config, POLL_INTERVAL, place, ignored)
+
+
+_VENDOR: Final = Vendor(AzureClient, "azure.storage.blob", AZURE)
+SINK: Final = ObjectConnector(
+    vendor=_VENDOR,
+    class_name="io.confluent.connect.azure.blob.AzureBlobStorageSinkConnector",
+    task_class="io.confluent.connect.azure.blob.AzureBlobStorageSinkTask",
+    settings=AZURE_SINK,
+    options=lambda config, connector: azure_options(config),
+    plan=azure_plan,
+    modules=modules_of,
+    checked=lambda config: [objects.name_to_check(config)],
+    blame=blame,
+)
+SOURCE: Final = ObjectConnector(
+    vendor=_VENDOR,
+    class_name="io.confluent.connect.azure.blob.storage.AzureBlobStorageSourceConnector",
+    task_class="io.confluent.connect.azure.blob.storage.AzureBlobStorageSourceTask",
+    settings=AZURE_SOURCE,
+    options=lambda config, connector: azure_connection(config),
+    plan=azure_source_plan,
+    modules=object_source.modules_of,
+    checked=object_source.prefixes_of,
+    blame=blame,
+)

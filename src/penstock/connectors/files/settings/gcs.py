@@ -1,5 +1,5 @@
-"""The settings of the sink to Google Cloud Storage, and those with which its source connects to a
-bucket, under the names of Confluent's connectors (connectors.md §13.4)."""
+"""The settings of the sink to and the source of Google Cloud Storage, under the names of
+Confluent's connectors (connectors.md §13.4)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from penstock.api.settings import (
     checking,
     non_empty,
 )
-from penstock.connectors.files.settings import objects
+from penstock.connectors.files.read.plan import SourcePlan
+from penstock.connectors.files.settings import object_source, objects
+from penstock.connectors.files.settings.connector import ObjectConnector, Vendor
+from penstock.connectors.files.settings.extra import GCS, modules_of
 from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
 from penstock.connectors.files.stores.checks import Blame
-from penstock.connectors.files.stores.gcs import CREDENTIALS, GcsOptions
+from penstock.connectors.files.stores.gcs import CREDENTIALS, GcsClient, GcsOptions
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
 
@@ -110,9 +113,9 @@ GCS_CONNECTION: Final = (
     *(RETRY_BACKOFF, *PROXY.keys),
 )
 """Settings that a source has, too."""
-GCS_IGNORED: Final = ("gcs.credentials.provider.class", "gcs.parts.prefix")
+_IGNORED: Final = ("gcs.credentials.provider.class", "gcs.parts.prefix")
 """Settings of Confluent's connectors that have no meaning here."""
-_IGNORED: Final = (*IGNORED, *GCS_IGNORED)
+POLL_INTERVAL: Final = object_source.poll_interval("gcs.poll.interval.ms")
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -132,6 +135,12 @@ GCS_SINK: Final = ConfigDef(
     CONDITIONAL,
     *SINK_KEYS,
     rules=(*SINK_RULES, credentials_rule),
+)
+GCS_SOURCE: Final = ConfigDef(
+    *GCS_CONNECTION,
+    POLL_INTERVAL,
+    *object_source.OBJECT_KEYS,
+    rules=(object_source.mode_rule, credentials_rule),
 )
 
 
@@ -164,4 +173,35 @@ def blame(options: GcsOptions, url: Key[str | None] = STORE_URL) -> Blame:
 
 def gcs_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
-    return objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)
+    return objects.object_plan(config, COMPRESSION, CONDITIONAL, (*IGNORED, *_IGNORED))
+
+
+def gcs_source_plan(config: Config) -> SourcePlan:
+    """The plan of a valid configuration of a source."""
+    place, ignored = f"gs://{config[BUCKET]}/", (*object_source.IGNORED, *_IGNORED)
+    return object_source.object_source_plan(config, POLL_INTERVAL, place, ignored)
+
+
+VENDOR: Final = Vendor(GcsClient, "google.cloud.storage", GCS)
+SINK: Final = ObjectConnector(
+    vendor=VENDOR,
+    class_name="io.confluent.connect.gcs.GcsSinkConnector",
+    task_class="io.confluent.connect.gcs.GcsSinkTask",
+    settings=GCS_SINK,
+    options=lambda config, connector: gcs_options(config),
+    plan=gcs_plan,
+    modules=modules_of,
+    checked=lambda config: [objects.name_to_check(config)],
+    blame=blame,
+)
+SOURCE: Final = ObjectConnector(
+    vendor=VENDOR,
+    class_name="io.confluent.connect.gcs.GcsSourceConnector",
+    task_class="io.confluent.connect.gcs.GcsSourceTask",
+    settings=GCS_SOURCE,
+    options=lambda config, connector: gcs_connection(config),
+    plan=gcs_source_plan,
+    modules=object_source.modules_of,
+    checked=object_source.prefixes_of,
+    blame=blame,
+)

@@ -22,6 +22,7 @@ from penstock.api.settings import (
 )
 from penstock.connectors.files.boundaries.templates import compile_template
 from penstock.connectors.files.settings import aiven, gcs
+from penstock.connectors.files.settings.connector import ObjectConnector
 from penstock.connectors.files.stores.gcs import GcsOptions
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
@@ -151,3 +152,16 @@ def aiven_gcs_plan(config: Config) -> SinkPlan:
         log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
     text = config[aiven.TEMPLATE] or aiven.DEFAULT_TEMPLATE + aiven.extension_of(config)
     return aiven.template_plan(config, config[PREFIX] + text)
+
+
+SINK: Final = ObjectConnector(
+    vendor=gcs.VENDOR,
+    class_name="io.aiven.kafka.connect.gcs.GcsSinkConnector",
+    task_class="io.aiven.kafka.connect.gcs.GcsSinkTask",
+    settings=AIVEN_GCS_SINK,
+    options=lambda config, connector: aiven_gcs_options(config),
+    plan=aiven_gcs_plan,
+    modules=aiven.modules_of,
+    checked=lambda config: [f"{config[PREFIX]}.penstock"],
+    blame=lambda options: gcs.blame(options, url=ENDPOINT),
+)

@@ -1,4 +1,5 @@
-"""The settings of the sink to S3, under the names of Confluent's connector (connectors.md §13)."""
+"""The settings of the sink to and the source of S3, under the names of Confluent's connectors
+(connectors.md §13)."""
 
 from __future__ import annotations
 
@@ -22,10 +23,14 @@ from penstock.api.settings import (
     non_empty,
     one_of,
 )
-from penstock.connectors.files.settings import objects
+from penstock.connectors.common.aws import Role
+from penstock.connectors.files.read.plan import SourcePlan
+from penstock.connectors.files.settings import object_source, objects
+from penstock.connectors.files.settings.connector import ObjectConnector, Vendor
+from penstock.connectors.files.settings.extra import FILES, modules_of
 from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
 from penstock.connectors.files.stores.checks import Blame
-from penstock.connectors.files.stores.s3 import Role, S3Options
+from penstock.connectors.files.stores.s3 import S3Client, S3Options
 from penstock.connectors.files.write.plan import SchemaFolder, SinkPlan
 
 _S3: Final = "S3"
@@ -255,7 +260,7 @@ SCHEMA_AFFIX: Final = Key(
 
 CONDITIONAL: Final = objects.conditional("enable.conditional.writes", _S3, 28)
 
-S3_IGNORED: Final = (
+_IGNORED: Final = (
     *IGNORED,
     "max.files.scan.limit",
     "s3.elastic.buffer.enable",
@@ -263,6 +268,11 @@ S3_IGNORED: Final = (
     "s3.http.send.expect.continue",
     "s3.retry.backoff.ms",
 )
+_SOURCE_IGNORED: Final = (
+    *object_source.IGNORED,
+    *("s3.retry.backoff.ms", "s3.retry.max.backoff.time.ms", "s3.http.send.expect.continue"),
+)
+POLL_INTERVAL: Final = object_source.poll_interval("s3.poll.interval.ms")
 
 
 def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -285,35 +295,19 @@ def store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 S3_SINK: Final = ConfigDef(
-    BUCKET,
-    REGION,
-    STORE_URL,
-    PATH_STYLE,
-    ACCESS_KEY,
-    SECRET_KEY,
-    SESSION_TOKEN,
-    PROFILE,
-    PROVIDER,
-    ROLE_ARN,
-    ROLE_SESSION,
-    ROLE_EXTERNAL_ID,
-    PART_SIZE,
-    PART_RETRIES,
-    COMPRESSION.type,
-    COMPRESSION.level,
-    SSE,
-    SSE_CUSTOMER_KEY,
-    SSE_KMS_KEY,
-    ACL,
-    STORAGE_CLASS,
-    TAGGING,
-    TAG_PAIRS,
-    ACCELERATE,
-    *PROXY.keys,
-    SCHEMA_AFFIX,
-    CONDITIONAL,
-    *SINK_KEYS,
+    *(BUCKET, REGION, STORE_URL, PATH_STYLE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, PROFILE),
+    *(PROVIDER, ROLE_ARN, ROLE_SESSION, ROLE_EXTERNAL_ID, PART_SIZE, PART_RETRIES),
+    *(COMPRESSION.type, COMPRESSION.level, SSE, SSE_CUSTOMER_KEY, SSE_KMS_KEY, ACL, STORAGE_CLASS),
+    *(TAGGING, TAG_PAIRS, ACCELERATE, *PROXY.keys, SCHEMA_AFFIX, CONDITIONAL, *SINK_KEYS),
     rules=(*SINK_RULES, credentials_rule, store_rule),
+)
+S3_SOURCE: Final = ConfigDef(
+    *(BUCKET, REGION, STORE_URL, PATH_STYLE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, PROFILE),
+    *(PROVIDER, ROLE_ARN, ROLE_SESSION, ROLE_EXTERNAL_ID, PART_RETRIES, SSE_CUSTOMER_KEY),
+    *(ACCELERATE, *PROXY.keys),
+    POLL_INTERVAL,
+    *object_source.OBJECT_KEYS,
+    rules=(object_source.mode_rule, credentials_rule, store_rule),
 )
 
 
@@ -382,5 +376,36 @@ def blame(options: S3Options) -> Blame:
 
 def s3_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
-    plan = objects.object_plan(config, COMPRESSION, CONDITIONAL, S3_IGNORED)
+    plan = objects.object_plan(config, COMPRESSION, CONDITIONAL, _IGNORED)
     return replace(plan, schema_folder=SchemaFolder(config[SCHEMA_AFFIX]))
+
+
+def s3_source_plan(config: Config) -> SourcePlan:
+    """The plan of a valid configuration of a source."""
+    place = f"s3://{config[BUCKET]}/"
+    return object_source.object_source_plan(config, POLL_INTERVAL, place, _SOURCE_IGNORED)
+
+
+VENDOR: Final = Vendor(S3Client, "boto3", FILES)
+SINK: Final = ObjectConnector(
+    vendor=VENDOR,
+    class_name="io.confluent.connect.s3.S3SinkConnector",
+    task_class="io.confluent.connect.s3.S3SinkTask",
+    settings=S3_SINK,
+    options=s3_options,
+    plan=s3_plan,
+    modules=modules_of,
+    checked=lambda config: [objects.name_to_check(config)],
+    blame=blame,
+)
+SOURCE: Final = ObjectConnector(
+    vendor=VENDOR,
+    class_name="io.confluent.connect.s3.source.S3SourceConnector",
+    task_class="io.confluent.connect.s3.source.S3SourceTask",
+    settings=S3_SOURCE,
+    options=s3_connection,
+    plan=s3_source_plan,
+    modules=object_source.modules_of,
+    checked=object_source.prefixes_of,
+    blame=blame,
+)

@@ -24,11 +24,14 @@ from penstock.api.settings import (
     non_empty,
     one_of,
 )
+from penstock.connectors.common.aws import Role
 from penstock.connectors.files.read.ledger import Shape
 from penstock.connectors.files.read.names import Templated
 from penstock.connectors.files.read.plan import Errors, SourcePlan
 from penstock.connectors.files.read.rows import BYTES_KEY, OPTIONAL_BYTES_KEY, Dress
 from penstock.connectors.files.read.scan import Finding
+from penstock.connectors.files.settings import s3
+from penstock.connectors.files.settings.connector import ObjectConnector
 from penstock.connectors.files.settings.objects import amazon_reasons, url_check
 from penstock.connectors.files.settings.source import (
     CHANGED,
@@ -41,7 +44,7 @@ from penstock.connectors.files.settings.source import (
 )
 from penstock.connectors.files.settings.tables import ReadOptions
 from penstock.connectors.files.stores.checks import Blame
-from penstock.connectors.files.stores.s3 import Role, S3Options
+from penstock.connectors.files.stores.s3 import S3Options
 
 log = logging.getLogger(__name__)
 
@@ -350,3 +353,16 @@ def aiven_plan(config: Config) -> SourcePlan:
         errors=Errors(f"{TOLERANCE}=all", skips_files=skips, skips_records=skips),
         dress=Dress(key=OPTIONAL_BYTES_KEY if format == "Avro" else BYTES_KEY),
     )
+
+
+SOURCE: Final = ObjectConnector(
+    vendor=s3.VENDOR,
+    class_name="io.aiven.kafka.connect.s3.source.S3SourceConnector",
+    task_class="io.aiven.kafka.connect.s3.source.S3SourceTask",
+    settings=AIVEN_SOURCE,
+    options=aiven_options,
+    plan=aiven_plan,
+    modules=lambda config: ["fastavro"] if aiven_format(config) == "Avro" else [],
+    checked=lambda config: [config[PREFIX]],
+    blame=blame,
+)

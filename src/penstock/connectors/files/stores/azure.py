@@ -1,48 +1,36 @@
-"""Blobs of a container of Azure Blob Storage.
+"""The operations of a container of Azure Blob Storage.
 
-Small blobs are put with one request. The store's threads stage blocks of larger ones while they are
-written; the blob exists, replacing any other, when its block list is committed. After a week Azure
-discards the blocks that a killed worker has staged.
-
-For a blob with `create_only` the put, or the commit of its block list, requires that no such blob
-exists (`If-None-Match`), or that it is still the one that may be replaced (`If-Match`); see
-`existing`.
+The parts of an upload are blocks: the blob exists, replacing any other, when its block list is
+committed. After a week Azure discards the blocks that a killed worker has staged.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import uuid4
 
 from penstock.api.settings import Secret
-from penstock.connectors.files.stores.budget import Budget, BudgetedFile
-from penstock.connectors.files.stores.connection import CHECK_S, Connection
-from penstock.connectors.files.stores.existing import Names, put
-from penstock.connectors.files.stores.store import (
-    FileLost,
-    NewFile,
-    Store,
-    StoreRefused,
-    StoreUnavailable,
+from penstock.connectors.files.stores.connection import CHECK_S
+from penstock.connectors.files.stores.existing import Names
+from penstock.connectors.files.stores.objects import (
+    Condition,
+    ObjectClient,
+    Page,
+    Part,
+    Stored,
+    Upload,
 )
+from penstock.connectors.files.stores.reading import ListedFile
+from penstock.connectors.files.stores.store import FileLost, StoreRefused, StoreUnavailable
 from penstock.connectors.files.stores.tries import Tries
 
-log = logging.getLogger(__name__)
-
-_THREADS: Final = 4
-_SMALLEST_BLOCK: Final = 1 << 20
 _LARGEST_PUT: Final = 256 << 20
-_NAMES: Final = Names("_")  # names of metadata are C# identifiers
-_BLOCKS_AHEAD: Final = 2  # blocks of a file that are staged at once before its task waits
+_COPIED: Final = 4 << 20  # the size of pieces in which a blob is copied
+_IS_FOLDER: Final = "hdi_isfolder"  # in the metadata of blobs that represent folders
 _TRANSIENT: Final = frozenset({408, 429})
-_EXISTS: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet", "409", "412"})
-_GONE: Final = frozenset({"BlobNotFound", "404"})
 _BUSY: Final = frozenset({"ContainerBeingDeleted", "OperationTimedOut"})
 
 
@@ -58,7 +46,7 @@ class AzureOptions:
     sas: Secret | None = None
     proxy: str | None = None
     tries: Tries = field(default_factory=Tries)
-    block_bytes: int = 26_214_400
+    part_bytes: int = 26_214_400
     timeout_s: float = 30
 
     def checking(self) -> AzureOptions:
@@ -66,150 +54,142 @@ class AzureOptions:
         return replace(self, tries=Tries(0), timeout_s=CHECK_S)
 
 
-class AzureStore(Store):
-    """The blobs of a container."""
+class AzureClient(ObjectClient):
+    """The operations of a container. Its client is a `ContainerClient`."""
+
+    smallest_part: ClassVar[int] = 1 << 20
+    names: ClassVar[Names] = Names("_")  # names of metadata are C# identifiers
+    gone: ClassVar[frozenset[str]] = frozenset({"BlobNotFound", "404"})
+    changed: ClassVar[frozenset[str]] = frozenset({"ConditionNotMet", "412"})
+    exists: ClassVar[frozenset[str]] = changed | {"BlobAlreadyExists", "409"}
 
     def __init__(self, options: AzureOptions) -> None:
+        super().__init__("azure-blocks", options.tries)
         self.options = options
-        self.connection = connection(options, _THREADS)
-        self.budget = Budget()
+        self.part_bytes = options.part_bytes
 
-    def create(self, path: str) -> NewFile:
-        return _Blob(path, self)
+    def blob(self, path: str) -> Any:
+        """The client of a blob; creating it sends no request."""
+        return self.client.get_blob_client(path)
 
-    @property
-    def block_bytes(self) -> int:
-        """The size of blocks: smaller if many blobs are open."""
-        return max(min(self.options.block_bytes, self.budget.share), _SMALLEST_BLOCK)
+    def put(
+        self,
+        path: str,
+        data: bytes,
+        about: Mapping[str, str],
+        condition: Condition | None = None,
+    ) -> None:
+        self.blob(path).upload_blob(data, overwrite=True, **_arguments(condition))
 
-    def check(self, path: str) -> None:
-        """Raises what an upload to this name would. Stages a block, which is not a blob, and which
-        Azure discards later."""
-        blob = self.connection.client.get_blob_client(path)
-        self.connection.call(lambda: blob.stage_block(_block_id(uuid4().hex, 0), b"\n"))
+    def begin(self, path: str) -> Upload:
+        return _AzureUpload(self, path)
 
-    def close(self) -> None:
-        self.connection.close()
+    def try_upload(self, path: str) -> None:
+        # A block is not a blob, and Azure discards it later.
+        self.blob(path).stage_block(_block_id(uuid4().hex, 0), b"\n")
 
+    def head(self, path: str) -> Stored:
+        blob = self.blob(path).get_blob_properties()
+        return Stored(_found(blob), blob.metadata or {})
 
-@dataclass(slots=True)
-class _Block:
-    id: str
-    data: bytes  # until it is staged
-    upload: Future[None] | None = None
-    is_staged: bool = False
-
-
-class _Blob(BudgetedFile):
-    def __init__(self, path: str, store: AzureStore) -> None:
-        super().__init__(path, store.budget)
-        self._store = store
-        self._connection = store.connection
-        self._blocks: list[_Block] = []
-        self._is_committed = False
-        self._writer = uuid4().hex
-
-    def settle(self) -> None:
-        """Stages full blocks; waits if the store is slower than the task."""
-        block_bytes = self._store.block_bytes
-        if self.held_bytes >= block_bytes:
-            data = b"".join(self.held)
-            full = len(data) - len(data) % block_bytes
-            for start in range(0, full, block_bytes):
-                self._add_block(data[start : start + block_bytes])
-            self.hold(data[full:])
-        for block in self._blocks[:-_BLOCKS_AHEAD]:
-            self._await(block)
-
-    def commit(self) -> None:
-        self.is_written()
-        if self._is_committed:
-            return
-        if self._blocks:
-            if self.held_bytes:
-                self._add_block(b"".join(self.held))
-                self.hold(b"")
-            for block in self._blocks:
-                self._await(block)
-        if self.create_only:
-            put(self, self._writer, _NAMES, self._complete_if, self._look)
+    def page(self, prefix: str, after: str, token: str | None, *, recursive: bool) -> Page:
+        if recursive:
+            listed = self.client.list_blobs(prefix, include=["metadata"])
         else:
-            self._complete()
-        self._is_committed = True
-        self.held = []
+            listed = self.client.walk_blobs(prefix, include=["metadata"], delimiter="/")
+        pages = listed.by_page(token)
+        items = [*next(pages, ())]
+        blobs = [item for item in items if hasattr(item, "etag")]
+        return Page(
+            [_found(blob) for blob in blobs if not (blob.metadata or {}).get(_IS_FOLDER)],
+            [item.name for item in items if not hasattr(item, "etag")],
+            pages.continuation_token or None,
+        )
 
-    def drop(self) -> None:
-        self.is_written()
-        self.held = []
-        for block in self._blocks:
-            if block.upload is not None:
-                block.upload.cancel()
-        self._blocks = []
+    def get(self, found: ListedFile, begin: int, end: int) -> bytes:
+        data: bytes = (
+            self.blob(found.path)
+            .download_blob(
+                offset=begin, length=end - begin, max_concurrency=1, **_version(found.version)
+            )
+            .readall()
+        )
+        return data
 
-    @property
-    def _client(self) -> Any:
-        return self._connection.client.get_blob_client(self.path)
+    def delete(self, found: ListedFile) -> None:
+        self.blob(found.path).delete_blob(**_version(found.version))
 
-    def _add_block(self, data: bytes) -> None:
-        block = _Block(_block_id(self._writer, len(self._blocks)), data)
-        self._blocks.append(block)
-        block.upload = self._connection.pool.submit(self._stage, block)
-
-    def _await(self, block: _Block) -> None:
-        """Waits until the block is staged. Retries if the last attempt failed."""
-        if block.is_staged:
-            return
-        upload = block.upload or self._connection.pool.submit(self._stage, block)
-        block.upload = None
-        upload.result()
-        block.is_staged = True
-        block.data = b""
-
-    def _stage(self, block: _Block) -> None:
-        self._connection.call(lambda: self._client.stage_block(block.id, block.data))
-
-    def _complete(self, **arguments: Any) -> None:
-        """Creates the blob, with these arguments of the client."""
+    def copy(self, found: ListedFile, to: str) -> None:
+        """Copies the blob piece by piece: Azure copies only what it can read without this client's
+        credentials."""
         from azure.storage.blob import BlobBlock
 
-        if self._blocks:
-            blocks = [BlobBlock(block.id) for block in self._blocks]
-            try:
-                self._connection.call(lambda: self._client.commit_block_list(blocks, **arguments))
-            except StoreRefused as error:
-                if error.reason != "InvalidBlockList":
-                    raise
-                # Another writer has committed a blob of this name, which discards our blocks.
-                raise FileLost(f"The blocks of '{self.path}' no longer exist: {error}") from error
-        else:
-            data = b"".join(self.held)
-            self._connection.call(
-                lambda: self._client.upload_blob(data, overwrite=True, **arguments)
-            )
+        target, writer = self.blob(to), uuid4().hex
+        blocks: list[BlobBlock] = []
+        for begin in range(0, found.size, _COPIED):
+            block = BlobBlock(_block_id(writer, len(blocks)))
+            data = self.get(found, begin, min(begin + _COPIED, found.size))
+            target.stage_block(block.id, data)
+            blocks.append(block)
+        target.commit_block_list(blocks)
 
-    def _complete_if(self, tag: str | None) -> bool:
-        """Creates the blob if the existing one has this tag, or if there is none."""
-        from azure.core import MatchConditions
+    def make(self) -> Any:
+        return _client(self.options)
 
-        condition: dict[str, Any] = {"match_condition": MatchConditions.IfMissing}
-        if tag is not None:
-            condition = {"match_condition": MatchConditions.IfNotModified, "etag": tag}
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        from azure.core.exceptions import AzureError, HttpResponseError
+
+        options = self.options
+        place = f"Container '{options.container}' at {options.url or options.account}"
         try:
-            self._complete(metadata=_NAMES.of(self, self._writer), **condition)
-        except StoreRefused as error:
-            if error.reason in _EXISTS or (tag is not None and error.reason in _GONE):
-                return False
-            raise
-        return True
+            yield
+        except HttpResponseError as error:
+            status = int(error.status_code or 0)
+            code = getattr(error, "error_code", None)
+            reason = str(getattr(code, "value", None) or code or status or "")
+            lines = (error.message or "").splitlines()
+            message = (lines[0] if lines else "") or error.reason or "no message"
+            text = f"{place}: {message} ({', '.join(dict.fromkeys((reason, str(status))))})"
+            if status >= 500 or status in _TRANSIENT or reason in _BUSY or not status:
+                raise StoreUnavailable(text) from error
+            raise StoreRefused(text, reason) from error
+        except AzureError as error:
+            raise StoreUnavailable(f"{place} does not answer: {error}") from error
+        except ValueError as error:
+            raise StoreRefused(f"{place}: {error}", "ValueError") from error
 
-    def _look(self) -> tuple[str, Mapping[str, str]] | None:
+
+class _AzureUpload(Upload):
+    conditional: ClassVar[bool] = True
+    remains: ClassVar[bool] = False
+
+    def __init__(self, client: AzureClient, path: str) -> None:
+        self._client = client
+        self._path = path
+        self._writer = uuid4().hex
+        self._blocks: set[str] = set()
+
+    def send(self, part: Part) -> None:
+        id = _block_id(self._writer, part.number)
+        self._client.blob(self._path).stage_block(id, part.data)
+        self._blocks.add(id)
+
+    def complete(self, condition: Condition | None = None) -> None:
+        from azure.storage.blob import BlobBlock
+
+        blocks = [BlobBlock(id) for id in sorted(self._blocks)]
         try:
-            properties = self._connection.call(lambda: self._client.get_blob_properties())
+            with self._client.errors():
+                self._client.blob(self._path).commit_block_list(blocks, **_arguments(condition))
         except StoreRefused as error:
-            if error.reason in _GONE:
-                return None
-            raise
-        return str(properties.etag), properties.metadata or {}
+            if error.reason != "InvalidBlockList":
+                raise
+            # Another writer has committed a blob of this name, which discards our blocks.
+            raise FileLost(f"The blocks of '{self._path}' no longer exist: {error}") from error
+
+    def abort(self) -> None:
+        return None  # Azure discards the blocks
 
 
 def _block_id(writer: str, number: int) -> str:
@@ -217,10 +197,26 @@ def _block_id(writer: str, number: int) -> str:
     return f"{writer}{number:08}"
 
 
-def connection(options: AzureOptions, threads: int) -> Connection:
-    """The connection to a container; opens nothing. Its client is a ContainerClient."""
-    make, errors = partial(_client, options), partial(_store_errors, options)
-    return Connection(make, errors, threads=threads, name="azure-blocks", tries=options.tries)
+def _arguments(condition: Condition | None) -> dict[str, Any]:
+    from azure.core import MatchConditions
+
+    if condition is None:
+        return {}
+    if condition.version is None:
+        return {"metadata": condition.metadata, "match_condition": MatchConditions.IfMissing}
+    return {"metadata": condition.metadata, **_version(condition.version)}
+
+
+def _version(version: str) -> dict[str, Any]:
+    """The condition that a blob is still this version."""
+    from azure.core import MatchConditions
+
+    return {"etag": f'"{version}"', "match_condition": MatchConditions.IfNotModified}
+
+
+def _found(blob: Any) -> ListedFile:
+    modified_ms = int(blob.last_modified.timestamp() * 1000)
+    return ListedFile(blob.name, int(blob.size), modified_ms, blob.etag.strip('"'))
 
 
 def _client(options: AzureOptions) -> Any:
@@ -244,27 +240,3 @@ def _client(options: AzureOptions) -> Any:
         max_single_put_size=_LARGEST_PUT,
         **arguments,
     )
-
-
-@contextmanager
-def _store_errors(options: AzureOptions) -> Iterator[None]:
-    """Translates errors of the client into StoreUnavailable and StoreRefused."""
-    from azure.core.exceptions import AzureError, HttpResponseError
-
-    place = f"Container '{options.container}' at {options.url or options.account}"
-    try:
-        yield
-    except HttpResponseError as error:
-        status = int(error.status_code or 0)
-        code = getattr(error, "error_code", None)
-        reason = str(getattr(code, "value", None) or code or status or "")
-        lines = (error.message or "").splitlines()
-        message = (lines[0] if lines else "") or error.reason or "no message"
-        text = f"{place}: {message} ({', '.join(dict.fromkeys((reason, str(status))))})"
-        if status >= 500 or status in _TRANSIENT or reason in _BUSY or not status:
-            raise StoreUnavailable(text) from error
-        raise StoreRefused(text, reason) from error
-    except AzureError as error:
-        raise StoreUnavailable(f"{place} does not answer: {error}") from error
-    except ValueError as error:
-        raise StoreRefused(f"{place}: {error}", "ValueError") from error

@@ -13,8 +13,6 @@ from penstock.connectors.files.stores.store import StoreRefused
 
 BLOCK: Final = 4 << 20
 """Default size of a block in bytes."""
-THREADS: Final = 4
-"""Threads of a store that fetch blocks."""
 _HELD: Final = 3
 """Blocks of a file in memory: the current one, the next one, and the previous one for formats that
 seek backwards."""

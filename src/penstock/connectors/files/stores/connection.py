@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -14,44 +15,42 @@ T = TypeVar("T")
 
 CHECK_S: Final = 5
 """How long a check waits for a response."""
-_ONCE: Final = Tries(0)
+_THREADS: Final = 4
 
 
-class Connection:
-    """A client that `make` creates on first use. `errors` translates its exceptions into
-    StoreUnavailable or StoreRefused."""
+class Connection(ABC):
+    """A vendor's client, created on first use. Its requests are retried according to `tries`."""
 
-    def __init__(
-        self,
-        make: Callable[[], Any],
-        errors: Callable[[], AbstractContextManager[None]],
-        *,
-        threads: int,
-        name: str,
-        tries: Tries = _ONCE,
-    ) -> None:
-        self.pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._make = make
-        self._errors = errors
+    def __init__(self, name: str, tries: Tries) -> None:
+        self.pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
         self._tries = tries
         self._client: Any = None
-        self._connecting = Lock()
+        self._connecting = Lock()  # guards the creation of `_client`
         self._over = Event()
+
+    @abstractmethod
+    def make(self) -> Any:
+        """Creates the vendor's client; sends no request."""
+
+    @abstractmethod
+    def errors(self) -> AbstractContextManager[None]:
+        """Translates the client's exceptions into StoreUnavailable and StoreRefused."""
 
     @property
     def client(self) -> Any:
+        """The client of all threads."""
         with self._connecting:
             if self._client is None:
-                with self._errors():
-                    self._client = self._make()
+                with self.errors():
+                    self._client = self.make()
             return self._client
 
     def call(self, request: Callable[[], T]) -> T:
-        """Returns the result of a request, retried according to `tries` until the connection is
-        closed. Raises StoreUnavailable and StoreRefused."""
+        """Returns the result of a request, retried until the connection is closed. Raises
+        StoreUnavailable and StoreRefused."""
 
         def once() -> T:
-            with self._errors():
+            with self.errors():
                 return request()
 
         return self._tries(once, self._over)

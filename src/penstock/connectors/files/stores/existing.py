@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 from penstock.connectors.files.stores.store import FileExists, NewFile, StoreUnavailable
@@ -24,7 +24,6 @@ from penstock.connectors.files.stores.store import FileExists, NewFile, StoreUna
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 5
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +85,13 @@ def put(
     file: NewFile,
     writer: str,
     names: Names,
-    put_if: Callable[[T | None], bool],
-    look: Callable[[], tuple[T, Mapping[str, str]] | None],
+    put_if: Callable[[str | None], bool],
+    look: Callable[[], tuple[str, Mapping[str, str]] | None],
 ) -> None:
     """Stores a file. `put_if` puts it if the existing object has this version (None: if none
     exists) and returns whether it did; `look` returns the version and the metadata of the existing
     object, if there is one. Raises FileExists and StoreUnavailable."""
-    version: T | None = None
+    version: str | None = None
     for _ in range(_TRIES):
         if put_if(version):
             return

@@ -1,49 +1,35 @@
-"""Objects of a bucket of Google Cloud Storage.
+"""The operations of a bucket of Google Cloud Storage.
 
-Small objects are put with one request. Larger ones are uploaded in parts while they are written, by
-a resumable upload: one part after the other, each by a thread of the store; the object exists when
-the last part has arrived. If a response is lost, the upload is queried for its position. After a
-week Google discards what a killed worker has uploaded of an object.
-
-An object with `create_only` is put on the condition that no such object exists
-(`ifGenerationMatch=0`), or that it is still the one that may be replaced; see `existing`. The last
-offset is known in time for small objects only: one that is uploaded in parts replaces an existing
-object.
+An upload is resumable: parts are sent one after the other. If a response is lost, the upload is
+queried for its position. After a week Google discards an upload that was not completed.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final
-from uuid import uuid4
+from typing import Any, ClassVar, Final
 
 from penstock.api.settings import Secret
-from penstock.connectors.files.stores.budget import Budget, BudgetedFile
-from penstock.connectors.files.stores.connection import CHECK_S, Connection
-from penstock.connectors.files.stores.existing import Names, put
-from penstock.connectors.files.stores.store import (
-    FileLost,
-    NewFile,
-    Store,
-    StoreRefused,
-    StoreUnavailable,
+from penstock.connectors.files.stores.connection import CHECK_S
+from penstock.connectors.files.stores.objects import (
+    Condition,
+    ObjectClient,
+    Page,
+    Part,
+    Stored,
+    Upload,
 )
+from penstock.connectors.files.stores.reading import ListedFile
+from penstock.connectors.files.stores.store import FileLost, StoreRefused, StoreUnavailable
 from penstock.connectors.files.stores.tries import Tries
 
-log = logging.getLogger(__name__)
-
 _CONNECTIONS: Final = 16
-_THREADS: Final = 4
-_UNIT: Final = 256 << 10  # all parts except the last are multiples of it
-_SMALLEST_PART: Final = 1 << 20
-_NAMES: Final = Names()
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+_CONTENT: Final = "application/octet-stream"
+_LISTED: Final = "prefixes,nextPageToken,items(name,size,updated,generation)"
 _TRANSIENT: Final = frozenset({408, 429})
 _INCOMPLETE: Final = 308
 _SESSION_GONE: Final = frozenset({404, 410})
@@ -71,206 +57,203 @@ class GcsOptions:
         return replace(self, tries=Tries(0), timeout_s=CHECK_S)
 
 
-class GcsStore(Store):
-    """The objects of a bucket."""
+class GcsClient(ObjectClient):
+    """The operations of a bucket. Its client is a `google.cloud.storage.Client`."""
+
+    smallest_part: ClassVar[int] = 1 << 20
+    part_unit: ClassVar[int] = 256 << 10
+    in_order: ClassVar[bool] = True
+    gone: ClassVar[frozenset[str]] = frozenset({"404"})
+    changed: ClassVar[frozenset[str]] = frozenset({"412"})
+    exists: ClassVar[frozenset[str]] = changed
 
     def __init__(self, options: GcsOptions) -> None:
+        super().__init__("gcs-parts", options.tries)
         self.options = options
-        self.connection = connection(options, _THREADS)
-        self.budget = Budget()
+        self.part_bytes = options.part_bytes
+        self._common: dict[str, Any] = {"retry": None, "timeout": options.timeout_s}
 
-    @property
-    def bucket(self) -> Any:
-        """The bucket, shared by all threads; creating it sends no request."""
-        return self.connection.client.bucket(self.options.bucket)
+    def blob(self, path: str) -> Any:
+        """An object; creating it sends no request."""
+        return self.client.bucket(self.options.bucket).blob(path)
 
-    def create(self, path: str) -> NewFile:
-        return _Object(path, self)
+    def put(
+        self,
+        path: str,
+        data: bytes,
+        about: Mapping[str, str],
+        condition: Condition | None = None,
+    ) -> None:
+        blob, arguments = self.blob(path), {}
+        if condition is not None:
+            blob.metadata = condition.metadata
+            arguments["if_generation_match"] = int(condition.version or 0)
+        blob.upload_from_string(data, content_type=_CONTENT, **arguments, **self._common)
 
-    @property
-    def part_bytes(self) -> int:
-        """The size of parts: smaller if many objects are open."""
-        size = max(min(self.options.part_bytes, self.budget.share), _SMALLEST_PART)
-        return size - size % _UNIT
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def check(self, path: str) -> None:
-        """Raises what an upload to this name would: begins an upload and cancels it."""
-        upload = self.connection.call(lambda: self.begin(path))
-        self.connection.call(lambda: self.cancel(upload))
-
-    def begin(self, path: str) -> str:
-        """Begins a resumable upload and returns its URL."""
-        url: str = self.bucket.blob(path).create_resumable_upload_session(
-            content_type=_CONTENT, retry=None, timeout=self.options.timeout_s, checksum=None
+    def begin(self, path: str) -> Upload:
+        url: str = self.blob(path).create_resumable_upload_session(
+            content_type=_CONTENT, checksum=None, **self._common
         )
-        return url
+        return _GcsUpload(self, path, url)
 
-    def cancel(self, upload: str) -> None:
-        self.http.delete(upload, timeout=self.options.timeout_s)
+    def head(self, path: str) -> Stored | None:
+        blob = self.client.bucket(self.options.bucket).get_blob(path, **self._common)
+        return None if blob is None else Stored(_found(blob), blob.metadata or {})
+
+    def page(self, prefix: str, after: str, token: str | None, *, recursive: bool) -> Page:
+        arguments = {"start_offset": after} if after else {}
+        arguments |= {} if recursive else {"delimiter": "/"}
+        listing = self.client.list_blobs(
+            self.options.bucket,
+            prefix=prefix,
+            fields=_LISTED,
+            page_token=token,
+            **arguments,
+            **self._common,
+        )
+        page = next(listing.pages, None)
+        if page is None:
+            return Page((), (), listing.next_page_token)
+        return Page([_found(blob) for blob in page], sorted(page.prefixes), listing.next_page_token)
+
+    def get(self, found: ListedFile, begin: int, end: int) -> bytes:
+        data: bytes = self.blob(found.path).download_as_bytes(
+            start=begin,
+            end=end - 1,
+            raw_download=True,
+            if_generation_match=int(found.version),
+            checksum=None,
+            **self._common,
+        )
+        return data
+
+    def delete(self, found: ListedFile) -> None:
+        self.blob(found.path).delete(if_generation_match=int(found.version), **self._common)
+
+    def copy(self, found: ListedFile, to: str) -> None:
+        source, token = self.blob(found.path), None
+        while True:
+            token, _, _ = self.blob(to).rewrite(
+                source,
+                token=token,
+                if_source_generation_match=int(found.version),
+                **self._common,
+            )
+            if token is None:
+                return
 
     @property
     def http(self) -> Any:
         """The session that sends authenticated requests."""
-        return self.bucket.client._http
+        return self.client._http
+
+    def make(self) -> Any:
+        return _client(self.options)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        from google.api_core.exceptions import GoogleAPICallError
+        from google.auth.exceptions import GoogleAuthError, TransportError
+        from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+        from requests import RequestException
+
+        try:
+            yield
+        except GoogleAPICallError as error:
+            details = [detail for detail in error.errors if isinstance(detail, dict)]
+            reasons = [str(detail.get("reason", "")) for detail in details]
+            raise self.error(int(error.code or 0), " ".join(reasons), error.message) from error
+        except InvalidResponse as error:
+            raise self.error(error.response.status_code, "", str(error.args[0])) from error
+        except TransportError as error:
+            raise StoreUnavailable(f"{self._place} does not answer: {error}") from error
+        except GoogleAuthError as error:
+            if error.retryable:
+                raise StoreUnavailable(f"{self._place}: {error}") from error
+            text = f"{self._place}: the credentials were rejected: {error.args[0]}"
+            raise StoreRefused(text, CREDENTIALS) from error
+        except (RequestException, ConnectionError, DataCorruption) as error:
+            raise StoreUnavailable(f"{self._place} does not answer: {error}") from error
+
+    def error(self, status: int, reason: str, message: str) -> StoreUnavailable | StoreRefused:
+        """The error of an answer with this status."""
+        about = ", ".join(part for part in (reason, str(status)) if part)
+        text = f"{self._place}: {message or 'no message'} ({about})"
+        if status >= 500 or status < 400 or status in _TRANSIENT:  # below: a damaged transfer
+            return StoreUnavailable(text)
+        return StoreRefused(text, CREDENTIALS if status == 401 else str(status))
+
+    @property
+    def _place(self) -> str:
+        return f"Bucket '{self.options.bucket}' at {self.options.url or 'Google Cloud Storage'}"
 
 
-_CONTENT: Final = "application/octet-stream"
+class _GcsUpload(Upload):
+    def __init__(self, client: GcsClient, path: str, url: str) -> None:
+        self._client = client
+        self._path = path
+        self._url = url
+        self._received = 0  # bytes that the store has
+        self._unsure = False  # whether the store may have more of them
+        self._is_complete = False
 
+    def send(self, part: Part) -> None:
+        end = part.start + len(part.data)
+        self._send(part.data, end, end if part.is_last else None)
 
-class _Object(BudgetedFile):
-    def __init__(self, path: str, store: GcsStore) -> None:
-        super().__init__(path, store.budget)
-        self._store = store
-        self._connection = store.connection
-        self._upload: str | None = None
-        self._sent = 0  # bytes that the store has received
-        self._part = b""  # the next part, which is being uploaded
-        self._pending: Future[None] | None = None
-        self._unsure = False  # whether the store may have received some of the part
-        self._is_last = False  # whether the part is the last one
-        self._is_committed = False
-        self._writer = uuid4().hex
+    def complete(self, condition: Condition | None = None) -> None:
+        if not self._is_complete:
+            self._send(b"", self._received, self._received)
 
-    def settle(self) -> None:
-        """Uploads a full part; waits if the store is slower than the task."""
-        part_bytes = self._store.part_bytes
-        if self.held_bytes < part_bytes:
-            return
-        if self._part:
-            is_pending = self._pending is not None and not self._pending.done()
-            if is_pending and self.held_bytes < 2 * part_bytes:
-                return
-            self._await()
-        if self._upload is None:
-            self._upload = self._connection.call(lambda: self._store.begin(self.path))
-        data = b"".join(self.held)
-        full = part_bytes - part_bytes % _UNIT
-        self._part = data[:full]
-        self.hold(data[full:])
-        self._pending = self._connection.pool.submit(self._send, None)
+    def abort(self) -> None:
+        self._client.http.delete(self._url, timeout=self._client.options.timeout_s)
 
-    def commit(self) -> None:
-        self.is_written()
-        if self._is_committed:
-            return
-        if self._upload is None:
-            self._put()
-        else:
-            if not self._is_last:
-                if self._part:
-                    self._await()
-                self._part = b"".join(self.held)
-                self.hold(b"")
-                self._is_last = True
-            self._send(self.size)
-        self._is_committed = True
-        self.held = []
+    def _send(self, data: bytes, end: int, total: int | None) -> None:
+        """Sends what the store does not have of the data, which ends at this position of the
+        object; with `total`, the last bytes of an object of that size."""
+        if self._unsure:
+            self._request(b"", end, total)  # a query
+        self._unsure = True
+        while self._received < end or (total is not None and not self._is_complete):
+            received = self._received
+            self._request(data[len(data) - (end - received) :], end, total)
+            if self._received == received and not self._is_complete:
+                raise StoreUnavailable(
+                    f"The upload of '{self._path}' does not accept more bytes now"
+                )
+        self._unsure = False
 
-    def drop(self) -> None:
-        self.is_written()
-        self.held = []
-        if self._pending is not None and not self._pending.cancel():
-            self._pending.exception()
-        if self._upload is not None and not self._is_committed:
-            with suppress(Exception):
-                self._store.cancel(self._upload)
-        self._part = b""
-
-    def _await(self) -> None:
-        """Waits until the part is uploaded. Retries if the last attempt failed."""
-        pending = self._pending or self._connection.pool.submit(self._send, None)
-        self._pending = None
-        pending.result()
-
-    def _send(self, total: int | None) -> None:
-        """Sends the part; with `total`, the last one of an object of `total` bytes."""
-
-        def request() -> None:
-            if self._unsure and not self._request(None, total):
-                return
-            self._unsure = True
-            while self._part or total is not None:
-                unsent = len(self._part)
-                if not self._request(self._part, total):
-                    break
-                if len(self._part) == unsent:
-                    raise StoreUnavailable(
-                        f"The upload of '{self.path}' does not accept more bytes now"
-                    )
-            self._unsure = False
-
-        self._connection.call(request)
-
-    def _request(self, data: bytes | None, total: int | None) -> bool:
-        """Sends bytes, or queries how many the store has; returns whether the upload continues."""
-        store = self._store
+    def _request(self, data: bytes, end: int, total: int | None) -> None:
+        """Sends bytes, or queries how many the store has."""
         size = "*" if total is None else str(total)
-        end = self._sent + len(data or b"")
-        content_range = f"{self._sent}-{end - 1}/{size}" if data else f"*/{size}"
-        response = store.http.put(
-            self._upload,
-            data=data or b"",
+        begin = self._received
+        content_range = f"{begin}-{begin + len(data) - 1}/{size}" if data else f"*/{size}"
+        response = self._client.http.put(
+            self._url,
+            data=data,
             headers={"Content-Range": f"bytes {content_range}", "Content-Type": _CONTENT},
-            timeout=store.options.timeout_s,
+            timeout=self._client.options.timeout_s,
             allow_redirects=False,
         )
-        if response.status_code in (200, 201):
-            self._part = b""
-            return False
-        if response.status_code != _INCOMPLETE:
-            if response.status_code in _SESSION_GONE:
-                raise FileLost(
-                    f"The upload of '{self.path}' no longer exists: {response.status_code}"
-                )
-            raise _error(store.options, response.status_code, "", response.text[:200])
-        received = response.headers.get("Range")
-        sent = int(received.rpartition("-")[2]) + 1 if received else 0
-        if sent < self._sent or sent > self._sent + len(self._part):
-            raise FileLost(f"The upload of '{self.path}' has {sent} bytes, not {self._sent}")
-        self._part = self._part[sent - self._sent :]
-        self._sent = sent
-        return True
-
-    def _put(self) -> None:
-        data = b"".join(self.held)
-        if self.create_only:
-            put(self, self._writer, _NAMES, partial(self._put_if, data), self._look)
-        else:
-            self._connection.call(lambda: self._put_once(data))
-
-    def _put_once(self, data: bytes, **condition: Any) -> None:
-        timeout_s = self._store.options.timeout_s
-        blob = self._store.bucket.blob(self.path)
-        if condition:
-            blob.metadata = _NAMES.of(self, self._writer)
-        blob.upload_from_string(
-            data, content_type=_CONTENT, retry=None, timeout=timeout_s, **condition
-        )
-
-    def _put_if(self, data: bytes, generation: int | None) -> bool:
-        """Puts the object if the existing one has this generation, or if there is none."""
-        try:
-            self._connection.call(lambda: self._put_once(data, if_generation_match=generation or 0))
-        except StoreRefused as error:
-            if error.reason == "412" or (generation and error.reason == "404"):
-                return False
-            raise
-        return True
-
-    def _look(self) -> tuple[int, Mapping[str, str]] | None:
-        arguments = {"retry": None, "timeout": self._store.options.timeout_s}
-        blob = self._connection.call(lambda: self._store.bucket.get_blob(self.path, **arguments))
-        return None if blob is None else (int(blob.generation), blob.metadata or {})
+        status = response.status_code
+        if status in (200, 201):
+            self._received = end
+            self._is_complete = True
+            return
+        if status != _INCOMPLETE:
+            if status in _SESSION_GONE:
+                raise FileLost(f"The upload of '{self._path}' no longer exists: {status}")
+            raise self._client.error(status, "", response.text[:200])
+        range = response.headers.get("Range")
+        received = int(range.rpartition("-")[2]) + 1 if range else 0
+        if not begin <= received <= end:
+            raise FileLost(f"The upload of '{self._path}' has {received} bytes, not {begin}")
+        self._received = received
 
 
-def connection(options: GcsOptions, threads: int) -> Connection:
-    """The connection to Google Cloud Storage; opens only a credentials file. Its client is a
-    `google.cloud.storage.Client`."""
-    make, errors = partial(_client, options), partial(_store_errors, options)
-    return Connection(make, errors, threads=threads, name="gcs-parts", tries=options.tries)
+def _found(blob: Any) -> ListedFile:
+    modified_ms = int(blob.updated.timestamp() * 1000)
+    return ListedFile(blob.name, int(blob.size), modified_ms, str(blob.generation))
 
 
 def _client(options: GcsOptions) -> Any:
@@ -341,45 +324,3 @@ def _credentials_from(info: Any) -> Any:
         make: Any = DefaultCredentialsError
         raise make(f"Their type is {kind!r}, which is not one of {', '.join(makers)}")
     return makers[kind](info, scopes=[_SCOPE])
-
-
-@contextmanager
-def _store_errors(options: GcsOptions) -> Iterator[None]:
-    """Translates errors of the client into StoreUnavailable and StoreRefused."""
-    from google.api_core.exceptions import GoogleAPICallError
-    from google.auth.exceptions import GoogleAuthError, TransportError
-    from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
-    from requests import RequestException
-
-    try:
-        yield
-    except GoogleAPICallError as error:
-        details = [detail for detail in error.errors if isinstance(detail, dict)]
-        reasons = [str(detail.get("reason", "")) for detail in details]
-        raise _error(options, int(error.code or 0), " ".join(reasons), error.message) from error
-    except InvalidResponse as error:
-        raise _error(options, error.response.status_code, "", str(error.args[0])) from error
-    except TransportError as error:
-        raise StoreUnavailable(f"{_place(options)} does not answer: {error}") from error
-    except GoogleAuthError as error:
-        if error.retryable:
-            raise StoreUnavailable(f"{_place(options)}: {error}") from error
-        text = f"{_place(options)}: the credentials were rejected: {error.args[0]}"
-        raise StoreRefused(text, CREDENTIALS) from error
-    except (RequestException, ConnectionError, DataCorruption) as error:
-        raise StoreUnavailable(f"{_place(options)} does not answer: {error}") from error
-
-
-def _error(
-    options: GcsOptions, status: int, reason: str, message: str
-) -> StoreUnavailable | StoreRefused:
-    about = ", ".join(part for part in (reason, str(status)) if part)
-    text = f"{_place(options)}: {message or 'no message'} ({about})"
-    if status >= 500 or status < 400 or status in _TRANSIENT:  # below: a damaged transfer
-        return StoreUnavailable(text)
-    return StoreRefused(text, CREDENTIALS if status == 401 else str(status))
-
-
-def _place(options: GcsOptions) -> str:
-    at = options.url or "Google Cloud Storage"
-    return f"Bucket '{options.bucket}' at {at}"

@@ -1,50 +1,32 @@
-"""Objects of a bucket: Amazon S3, or a store that speaks its protocol.
-
-Small objects are put with one request. The store's threads upload parts of larger ones while they
-are written; the object exists when the upload is completed. A killed worker leaves an incomplete
-upload, which the bucket's lifecycle rules remove.
-
-An object with `create_only` is put on the condition that no such object exists (`If-None-Match`),
-or that it is still the one that may be replaced (`If-Match`); see `existing`. The last offset is
-known in time for small objects only: one that is uploaded in parts replaces an existing object.
-"""
+"""The operations of a bucket: Amazon S3, or a store that speaks its protocol."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlencode, urlsplit
-from uuid import uuid4
 
 from penstock.api.settings import Secret
-from penstock.connectors.files.stores.aside import Aside
-from penstock.connectors.files.stores.budget import Budget, BudgetedFile
-from penstock.connectors.files.stores.connection import CHECK_S, Connection
-from penstock.connectors.files.stores.existing import Names, put
-from penstock.connectors.files.stores.store import (
-    NewFile,
-    Store,
-    StoreRefused,
-    StoreUnavailable,
+from penstock.connectors.common.aws import Role, assuming
+from penstock.connectors.files.stores.connection import CHECK_S
+from penstock.connectors.files.stores.objects import (
+    Condition,
+    ObjectClient,
+    Page,
+    Part,
+    Stored,
+    Upload,
 )
-
-log = logging.getLogger(__name__)
+from penstock.connectors.files.stores.reading import ListedFile
+from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+from penstock.connectors.files.stores.tries import Tries
 
 _CONNECTIONS: Final = 16
-_THREADS: Final = 4
-_SMALLEST_PART: Final = 5 << 20
-_HELD_BESIDE: Final = 96 << 20  # in memory by all objects, if others wait in files
-_SMALLEST_ASIDE: Final = 256 << 10
-_NAMES: Final = Names()
-_CHANGED: Final = frozenset({"PreconditionFailed", "412"})
 _GONE: Final = frozenset({"NoSuchKey", "404"})
+_CHANGED: Final = frozenset({"PreconditionFailed", "412"})
 _UNKNOWN: Final = "NotImplemented"  # the error of a store without conditional writes
-_PARTS_AHEAD: Final = 2  # parts of a file that are uploaded at once before its task waits
 _TRANSIENT: Final = frozenset(
     """
     ConditionalRequestConflict InternalError OperationAborted RequestLimitExceeded
@@ -53,17 +35,6 @@ _TRANSIENT: Final = frozenset(
     ThrottlingException TooManyRequestsException PriorRequestNotComplete
     """.split()
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """A role that is assumed for its credentials."""
-
-    arn: str
-    session: str
-    external_id: str | None = None
-    duration_s: int | None = None
-    url: str | None = None  # of the service that issues the credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,232 +65,186 @@ class S3Options:
         return replace(self, retries=0, timeout_s=CHECK_S)
 
 
-class S3Store(Store):
-    """The objects of a bucket."""
+class S3Client(ObjectClient):
+    """The operations of a bucket. Its boto3 client retries requests."""
+
+    smallest_part: ClassVar[int] = 5 << 20
+    gone: ClassVar[frozenset[str]] = _GONE
+    changed: ClassVar[frozenset[str]] = _CHANGED
+    exists: ClassVar[frozenset[str]] = _CHANGED
 
     def __init__(self, options: S3Options) -> None:
+        super().__init__("s3-parts", Tries(0))
         self.options = options
-        self.connection = connection(options, _THREADS)
-        self.budget = Budget()
+        self.part_bytes = options.part_bytes
+
+    def address(self, path: str) -> dict[str, str]:
+        """Arguments of requests for an object."""
+        return {"Bucket": self.options.bucket, "Key": path}
 
     @property
-    def client(self) -> Any:
-        """The client of all threads."""
-        return self.connection.client
+    def customer_key(self) -> dict[str, str]:
+        """Arguments of requests for objects that are encrypted with a customer key."""
+        extra = self.options.extra
+        return {name: value for name, value in extra.items() if name.startswith("SSECustomer")}
 
-    def create(self, path: str) -> NewFile:
-        return _Object(path, self)
-
-    @property
-    def part_bytes(self) -> int:
-        """The size of parts: smaller if many objects are open, but at least S3's minimum."""
-        return max(min(self.options.part_bytes, self.budget.share), _SMALLEST_PART)
-
-    @property
-    def aside_bytes(self) -> int | None:
-        """The size from which an open object keeps its bytes in a file, because the parts of all
-        open objects do not fit into memory; None: they do."""
-        if self.budget.share >= _SMALLEST_PART:
-            return None
-        return max(_HELD_BESIDE // self.budget.files, _SMALLEST_ASIDE)
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def check(self, path: str) -> None:
-        """Raises what an upload to this name would: begins an upload and aborts it."""
-        address = {"Bucket": self.options.bucket, "Key": path}
-        with store_errors(self.options):
-            upload = self.client.create_multipart_upload(**address, **self.options.extra)
-            self.client.abort_multipart_upload(**address, UploadId=upload["UploadId"])
-
-
-@dataclass(slots=True)
-class _Part:
-    number: int
-    data: bytes  # until it is uploaded
-    upload: Future[str] | None = None
-    tag: str | None = None
-
-
-class _Object(BudgetedFile):
-    def __init__(self, path: str, store: S3Store) -> None:
-        super().__init__(path, store.budget)
-        self._store = store
-        self._address = {"Bucket": store.options.bucket, "Key": path}
-        self._upload: str | None = None
-        self._parts: list[_Part] = []
-        self._is_committed = False
-        self._is_tagged = False
-        self._writer = uuid4().hex
-        self._aside = Aside()
-
-    def settle(self) -> None:
-        """Uploads full parts; waits if the store is slower than the task."""
-        part_bytes = self._store.part_bytes
-        if self._aside.size + self.held_bytes >= part_bytes:
-            self._begin()
-            data = self._take()
-            full = len(data) - len(data) % part_bytes
-            for start in range(0, full, part_bytes):
-                self._add_part(data[start : start + part_bytes])
-            self.hold(data[full:])
-        elif self._needs_file() and self._aside.add(self.held):
-            self.hold(b"")
-        for part in self._parts[:-_PARTS_AHEAD]:
-            self._await(part)
-
-    def commit(self) -> None:
-        options = self._store.options
-        self.is_written()
-        if not self._is_committed and self._upload is None:
-            self._put()
-        elif not self._is_committed:
-            self._complete()
-        if options.tags and not self._is_tagged:
-            tags = [{"Key": name, "Value": value} for name, value in self.about.items()]
-            with store_errors(options):
-                self._store.client.put_object_tagging(**self._address, Tagging={"TagSet": tags})
-            self._is_tagged = True
-
-    def drop(self) -> None:
-        self.is_written()
-        self.held = []
-        self._aside.taken()
-        for part in self._parts:
-            if part.upload is not None:
-                part.upload.cancel()
-        if self._upload is not None and not self._is_committed:
-            for part in self._parts:
-                if part.upload is not None and not part.upload.cancelled():
-                    part.upload.exception()  # a part uploaded after the abort would remain
-            with suppress(Exception):
-                self._store.client.abort_multipart_upload(**self._address, UploadId=self._upload)
-        self._parts = []
-
-    def _put(self) -> None:
-        options = self._store.options
-        tagging = {"Tagging": urlencode(self.about)} if options.tags else {}
-        data = self._take()
-        self.hold(data)  # for a retry
-        arguments: dict[str, Any] = {**self._address, **tagging, **options.extra, "Body": data}
-        if self.create_only:
-            arguments["Metadata"] = _NAMES.of(self, self._writer)
-            put(self, self._writer, _NAMES, partial(self._put_if, arguments), self._look)
-        else:
-            with store_errors(options):
-                self._store.client.put_object(**arguments)
-        self._is_committed = self._is_tagged = True
-        self.hold(b"")
-
-    def _put_if(self, arguments: Mapping[str, Any], tag: str | None) -> bool:
-        """Puts the object if the existing one has this tag, or if there is none. Puts it without a
-        condition if the store has none."""
-        condition = {"IfNoneMatch": "*"} if tag is None else {"IfMatch": tag}
+    def put(
+        self,
+        path: str,
+        data: bytes,
+        about: Mapping[str, str],
+        condition: Condition | None = None,
+    ) -> None:
+        arguments: dict[str, Any] = {**self.address(path), **self.options.extra, "Body": data}
+        if self.options.tags:
+            arguments["Tagging"] = urlencode(about)
+        if condition is None:
+            self.client.put_object(**arguments)
+            return
+        arguments["Metadata"] = condition.metadata
         try:
-            with store_errors(self._store.options):
-                self._store.client.put_object(**arguments, **condition)
-        except StoreRefused as error:
-            if error.reason in _CHANGED or (tag is not None and error.reason in _GONE):
-                return False
-            if error.reason != _UNKNOWN:
+            self.client.put_object(**arguments, **_condition(condition.version))
+        except Exception as error:
+            if _code(error) != _UNKNOWN:
                 raise
-            with store_errors(self._store.options):
-                self._store.client.put_object(**arguments)
-        return True
+            self.client.put_object(**arguments)
 
-    def _look(self) -> tuple[str, Mapping[str, str]] | None:
-        try:
-            with store_errors(self._store.options):
-                head = self._store.client.head_object(**self._address)
-        except StoreRefused as error:
-            if error.reason in _GONE:
-                return None
-            raise
-        return str(head["ETag"]), head.get("Metadata", {})
+    def begin(self, path: str) -> Upload:
+        options = self.options
+        answer = self.client.create_multipart_upload(**self.address(path), **options.extra)
+        return _S3Upload(self, path, answer["UploadId"])
 
-    def _complete(self) -> None:
-        if self._aside.size or self.held_bytes:
-            self._add_part(self._take())
-        for part in self._parts:
-            self._await(part)
-        parts = [{"PartNumber": part.number, "ETag": part.tag} for part in self._parts]
-        with store_errors(self._store.options):
-            try:
-                self._store.client.complete_multipart_upload(
-                    **self._address, UploadId=self._upload, MultipartUpload={"Parts": parts}
-                )
-            except Exception as error:
-                # Completed before, and the response was lost.
-                if _code(error) != "NoSuchUpload" or not self._has(len(parts)):
-                    raise
-        self._is_committed = True
+    def label(self, path: str, about: Mapping[str, str]) -> None:
+        if self.options.tags:
+            tags = [{"Key": name, "Value": value} for name, value in about.items()]
+            self.client.put_object_tagging(**self.address(path), Tagging={"TagSet": tags})
 
-    def _has(self, parts: int) -> bool:
-        """Whether an object of this size and number of parts exists."""
-        head = self._store.client.head_object(**self._address)
-        tag = str(head["ETag"]).strip('"')
-        return head["ContentLength"] == self.size and tag.endswith(f"-{parts}")
+    def head(self, path: str) -> Stored:
+        head = self.client.head_object(**self.address(path), **self.customer_key)
+        found = _found(path, head["ContentLength"], head)
+        return Stored(found, head.get("Metadata", {}))
 
-    def _begin(self) -> None:
-        if self._upload is None:
-            options = self._store.options
-            with store_errors(options):
-                upload = self._store.client.create_multipart_upload(
-                    **self._address, **options.extra
-                )
-            self._upload = upload["UploadId"]
+    def page(self, prefix: str, after: str, token: str | None, *, recursive: bool) -> Page:
+        arguments = {"StartAfter": after} if after else {}
+        arguments |= {} if recursive else {"Delimiter": "/"}
+        arguments |= {"ContinuationToken": token} if token else {}
+        page = self.client.list_objects_v2(Bucket=self.options.bucket, Prefix=prefix, **arguments)
+        return Page(
+            [_found(item["Key"], item["Size"], item) for item in page.get("Contents", ())],
+            [folder["Prefix"] for folder in page.get("CommonPrefixes", ())],
+            page["NextContinuationToken"] if page.get("IsTruncated") else None,
+        )
 
-    def _needs_file(self) -> bool:
-        limit = self._store.aside_bytes
-        return limit is not None and self.held_bytes >= limit
-
-    def _take(self) -> bytes:
-        """Removes and returns the bytes that are not uploaded yet."""
-        data = b"".join((self._aside.taken(), *self.held))
-        self.hold(b"")
+    def get(self, found: ListedFile, begin: int, end: int) -> bytes:
+        condition = _condition(found.version) if found.version else {}
+        answer = self.client.get_object(
+            **self.address(found.path),
+            Range=f"bytes={begin}-{end - 1}",
+            **condition,
+            **self.customer_key,
+        )
+        data: bytes = answer["Body"].read()
         return data
 
-    def _add_part(self, data: bytes) -> None:
-        part = _Part(len(self._parts) + 1, data)
-        self._parts.append(part)
-        part.upload = self._store.connection.pool.submit(self._upload_part, part)
+    def delete(self, found: ListedFile) -> None:
+        self._check_unchanged(found)
+        self.client.delete_object(**self.address(found.path))
 
-    def _await(self, part: _Part) -> None:
-        """Waits until the part is uploaded. Retries if the last attempt failed."""
-        if part.tag is not None:
-            return
-        if part.upload is None:
-            part.upload = self._store.connection.pool.submit(self._upload_part, part)
+    def copy(self, found: ListedFile, to: str) -> None:
+        self._check_unchanged(found)
+        bucket = self.options.bucket
+        source_key = {f"CopySource{name}": value for name, value in self.customer_key.items()}
+        extra = {**self.options.extra, **source_key}
+        self.client.copy(self.address(found.path), bucket, to, ExtraArgs=extra)
+
+    def _check_unchanged(self, found: ListedFile) -> None:
+        if self.head(found.path).file.version != found.version:
+            raise StoreRefused(f"'{found.path}' was replaced", "PreconditionFailed")
+
+    def make(self) -> Any:
+        return _client(self.options)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        from botocore.exceptions import (
+            BotoCoreError,
+            ClientError,
+            ConnectionError,
+            HTTPClientError,
+        )
+
+        options = self.options
+        place = f"Bucket '{options.bucket}' at {options.url or f'S3 in {options.region}'}"
         try:
-            part.tag = part.upload.result()
-        finally:
-            part.upload = None
-        part.data = b""
+            yield
+        except ClientError as error:
+            code = _code(error) or "unknown"
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            message = error.response.get("Error", {}).get("Message", "")
+            text = f"{place}: {message or 'no message'} ({code}, {status})"
+            if code != _UNKNOWN and (status >= 500 or status == 429 or code in _TRANSIENT):
+                raise StoreUnavailable(text) from error
+            raise StoreRefused(text, code) from error
+        except (HTTPClientError, ConnectionError) as error:
+            raise StoreUnavailable(f"{place} does not answer: {error}") from error
+        except (BotoCoreError, ValueError) as error:
+            raise StoreRefused(f"{place}: {error}") from error
 
-    def _upload_part(self, part: _Part) -> str:
-        options = self._store.options
-        with store_errors(options):
-            response = self._store.client.upload_part(
-                **self._address,
-                **{k: v for k, v in options.extra.items() if k.startswith("SSECustomer")},
-                UploadId=self._upload,
-                PartNumber=part.number,
-                Body=part.data,
+
+class _S3Upload(Upload):
+    def __init__(self, client: S3Client, path: str, id: str) -> None:
+        self._client = client
+        self._address = {**client.address(path), "UploadId": id}
+        self._path = path
+        self._sent: dict[int, tuple[str, int]] = {}  # tags and sizes of parts
+
+    def send(self, part: Part) -> None:
+        number = part.number + 1
+        answer = self._client.client.upload_part(
+            **self._address,
+            **self._client.customer_key,
+            PartNumber=number,
+            Body=part.data,
+        )
+        self._sent[number] = str(answer["ETag"]), len(part.data)
+
+    def complete(self, condition: Condition | None = None) -> None:
+        parts = [
+            {"PartNumber": number, "ETag": tag} for number, (tag, _) in sorted(self._sent.items())
+        ]
+        try:
+            self._client.client.complete_multipart_upload(
+                **self._address, MultipartUpload={"Parts": parts}
             )
-        return str(response["ETag"])
+        except Exception as error:
+            # Completed before, and the response was lost.
+            if _code(error) != "NoSuchUpload" or not self._exists():
+                raise
+
+    def abort(self) -> None:
+        self._client.client.abort_multipart_upload(**self._address)
+
+    def _exists(self) -> bool:
+        """Whether an object of this size and number of parts exists."""
+        found = self._client.head(self._path).file
+        size = sum(size for _, size in self._sent.values())
+        return found.size == size and found.version.endswith(f"-{len(self._sent)}")
 
 
-def connection(options: S3Options, threads: int) -> Connection:
-    """The connection to S3; opens nothing. Its boto3 client retries requests."""
-    make, errors = partial(_client, options), partial(store_errors, options)
-    return Connection(make, errors, threads=threads, name="s3-parts")
+def _found(path: str, size: int, about: Mapping[str, Any]) -> ListedFile:
+    modified_ms = int(about["LastModified"].timestamp() * 1000)
+    return ListedFile(path, size, modified_ms, about["ETag"].strip('"'))
+
+
+def _condition(version: str | None) -> dict[str, str]:
+    return {"IfNoneMatch": "*"} if version is None else {"IfMatch": f'"{version}"'}
 
 
 def _client(options: S3Options) -> Any:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
+    from botocore.credentials import DeferredRefreshableCredentials
 
     settings: dict[str, Any] = {
         "region_name": options.region,
@@ -348,59 +273,9 @@ def _client(options: S3Options) -> Any:
         region_name=options.region,
     )
     if options.role is not None:
-        _assume(session, options.role)
+        refresh = assuming(session, options.role)
+        session._session._credentials = DeferredRefreshableCredentials(refresh, "sts-assume-role")
     return session.client("s3", endpoint_url=options.url or None, config=Config(**settings))
-
-
-def _assume(session: Any, role: Role) -> None:
-    """Makes a session use the credentials of a role, and renew them in time."""
-    from botocore.credentials import DeferredRefreshableCredentials
-
-    sts = session.client("sts", endpoint_url=role.url)
-    arguments: dict[str, Any] = {"RoleArn": role.arn, "RoleSessionName": role.session}
-    if role.duration_s:
-        arguments["DurationSeconds"] = role.duration_s
-    if role.external_id:
-        arguments["ExternalId"] = role.external_id
-
-    def refresh() -> dict[str, str]:
-        credentials = sts.assume_role(**arguments)["Credentials"]
-        return {
-            "access_key": credentials["AccessKeyId"],
-            "secret_key": credentials["SecretAccessKey"],
-            "token": credentials["SessionToken"],
-            "expiry_time": credentials["Expiration"].isoformat(),
-        }
-
-    session._session._credentials = DeferredRefreshableCredentials(refresh, "sts-assume-role")
-
-
-@contextmanager
-def store_errors(options: S3Options) -> Iterator[None]:
-    """Translates errors of the client into StoreUnavailable and StoreRefused."""
-    from botocore.exceptions import (
-        BotoCoreError,
-        ClientError,
-        ConnectionError,
-        HTTPClientError,
-    )
-
-    place = options.url or f"S3 in {options.region}"
-    try:
-        yield
-    except ClientError as error:
-        code = _code(error) or "unknown"
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        message = error.response.get("Error", {}).get("Message", "")
-        text = f"Bucket '{options.bucket}' at {place}: {message or 'no message'} ({code}, {status})"
-        if code != _UNKNOWN and (status >= 500 or status == 429 or code in _TRANSIENT):
-            raise StoreUnavailable(text) from error
-        raise StoreRefused(text, code) from error
-    except (HTTPClientError, ConnectionError) as error:
-        text = f"Bucket '{options.bucket}' at {place} does not answer: {error}"
-        raise StoreUnavailable(text) from error
-    except (BotoCoreError, ValueError) as error:
-        raise StoreRefused(f"Bucket '{options.bucket}' at {place}: {error}") from error
 
 
 def _code(error: Exception) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
-from penstock.connectors.files.stores.store import StoreUnavailable
+from penstock.connectors.files.stores.store import FileLost, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -23,11 +23,13 @@ class Tries:
     grows: bool = True
 
     def __call__(self, request: Callable[[], T], over: Event) -> T:
-        """Returns the result of a request. Raises the last StoreUnavailable; any other error at
-        once. Stops retrying when `over` is set."""
+        """Returns the result of a request. Raises the last StoreUnavailable; FileLost and any
+        other error at once. Stops retrying when `over` is set."""
         for retry in range(self.retries):
             try:
                 return request()
+            except FileLost:
+                raise
             except StoreUnavailable:
                 pause_ms = self.pause_ms << retry if self.grows else self.pause_ms
                 if over.wait(min(pause_ms, self.most_ms) / 1000):
