@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.api.connector import Connector
+from penstock.api.connector import Connector, Props
 from penstock.api.task import SinkContext
 from penstock.config.define import Config
 from penstock.data.records import Failed, Records
@@ -98,6 +98,11 @@ class SinkWriter(ABC):
 
 class SinkConnector(Connector):
     """Moves records from Kafka into another system."""
+
+    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
+        """By default all tasks have the connector's configuration: Kafka distributes the
+        partitions."""
+        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         """Called before a user's offsets of a stopped connector (by topic and partition; None:

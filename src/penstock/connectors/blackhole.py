@@ -11,7 +11,6 @@ from penstock.api import (
     DataError,
     Failed,
     Plugin,
-    Props,
     Records,
     SinkConnector,
     SinkContext,
@@ -55,9 +54,6 @@ class BlackholeSink(SinkConnector):
         version=VERSION,
         config=ConfigDef(DELAY, ERROR_RATE),
     )
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True

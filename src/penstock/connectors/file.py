@@ -336,9 +336,6 @@ class FileStreamSink(SinkConnector):
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return _findings(config[SINK_FILE], _NO_OUTPUT)
 
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
-
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True
 

@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 import pytest
-from penstock.testing.object_store import FaultyProxy
 
 from penstock.connectors.files.stores.reading import FileChanged
 from penstock.connectors.files.stores.store import (
@@ -19,6 +18,7 @@ from penstock.connectors.files.stores.store import (
     StoreRefused,
     StoreUnavailable,
 )
+from tests.servers.object_store import FaultyProxy
 
 from .cloud_stores import AZURE, GCS, S3, Kind, Running, running
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api import VERSION, Finding, Plugin, SinkConnector, SinkContext, SinkWriter
 from penstock.api.settings import Config
 from penstock.connectors.couchbase.client.access import COUCHBASE
 from penstock.connectors.couchbase.client.connecting import connect
@@ -27,9 +27,6 @@ class CouchbaseSink(SinkConnector):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return sink_findings(config)
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from penstock.api import Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api import SinkConnector, SinkContext, SinkWriter
 from penstock.api.settings import Config
 from penstock.connectors.files.stores.preview import PreviewStore
 from penstock.connectors.files.stores.store import Store
@@ -25,9 +25,6 @@ class FileSink(SinkConnector):
     @abstractmethod
     def store(self, config: Config, connector: str) -> Store:
         """`connector` is the name of the connector."""
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True

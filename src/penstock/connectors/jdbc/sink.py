@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.api import VERSION, Finding, Plugin, Props, SinkConnector, SinkContext, SinkWriter
+from penstock.api import VERSION, Finding, Plugin, SinkConnector, SinkContext, SinkWriter
 from penstock.api.settings import Config
 from penstock.connectors.jdbc.drivers.database import JDBC
 from penstock.connectors.jdbc.settings.connection import database_of
@@ -33,9 +33,6 @@ class JdbcSink(SinkConnector):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return sink_findings(config)
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         if not config[EXACTLY_ONCE]:

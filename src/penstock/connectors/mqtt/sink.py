@@ -9,7 +9,6 @@ from penstock.api import (
     VERSION,
     Finding,
     Plugin,
-    Props,
     SinkConnector,
     SinkContext,
     SinkWriter,
@@ -36,9 +35,6 @@ class _MqttSink(SinkConnector):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return findings(self.options(config))
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True

@@ -9,7 +9,6 @@ from penstock.api import (
     VERSION,
     Finding,
     Plugin,
-    Props,
     SinkConnector,
     SinkContext,
     SinkWriter,
@@ -51,9 +50,6 @@ class _RedisSink(SinkConnector):
 
     def validate_live(self, config: Config) -> Iterable[Finding]:
         return findings(self.access(config), *self.commands(config))
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         plan = self.sink_plan(config)

@@ -10,7 +10,6 @@ from penstock.api import (
     VERSION,
     Finding,
     Plugin,
-    Props,
     SinkConnector,
     SinkContext,
     SinkWriter,
@@ -43,9 +42,6 @@ class _SearchSink(SinkConnector):
         return findings(
             self.options(config), self.sink_plan(config), config.props, self.resource_setting
         )
-
-    def plan_tasks(self, config: Config, max_tasks: int) -> list[Props]:
-        return [config.props] * max_tasks
 
     def alter_offsets(self, config: Config, offsets: Mapping[tuple[str, int], int | None]) -> bool:
         return True
