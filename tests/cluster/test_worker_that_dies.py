@@ -16,7 +16,8 @@ import orjson
 import psutil
 import pytest
 
-from penstock.flow.stage.source import MOST_POLLS, POLL_BYTES
+from penstock.flow.stage.polled_batch import MOST_POLLS
+from penstock.flow.stage.polling import POLL_BYTES
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until

@@ -46,7 +46,7 @@ def frame(
         *strings(values),
         *(strings(headers) if headers else [b""] * 3),
     ]
-    out = struct.pack("<6i", chunks.CHUNK, 7, epoch, partition, 1, count)
+    out = struct.pack("<6i", chunks.FrameKind.CHUNK, 7, epoch, partition, 1, count)
     out += struct.pack("<13i", *map(len, sections))
     for section in sections:
         out += b"\0" * (-len(out) % 8) + section
@@ -78,12 +78,12 @@ def test_headers_are_those_of_their_record() -> None:
 
 
 def test_a_frame_says_what_it_is_and_for_which_task() -> None:
-    assert chunks.kind_and_task(frame([None], [b"v"])) == (chunks.CHUNK, 7)
-    event = pa.py_buffer(struct.pack("<i", chunks.EVENT) + b'{"event":"lost","task":9}')
-    assert chunks.kind_and_task(event)[0] == chunks.EVENT
+    assert chunks.kind_and_task(frame([None], [b"v"])) == (chunks.FrameKind.CHUNK, 7)
+    event = pa.py_buffer(struct.pack("<i", chunks.FrameKind.EVENT) + b'{"event":"lost","task":9}')
+    assert chunks.kind_and_task(event)[0] == chunks.FrameKind.EVENT
     assert chunks.event(event) == {"event": "lost", "task": 9}
-    filler = pa.py_buffer(struct.pack("<2i", chunks.FILLER, 0))
-    assert chunks.kind_and_task(filler) == (chunks.FILLER, 0)
+    filler = pa.py_buffer(struct.pack("<2i", chunks.FrameKind.FILLER, 0))
+    assert chunks.kind_and_task(filler) == (chunks.FrameKind.FILLER, 0)
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 4000])

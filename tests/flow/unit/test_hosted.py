@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.flow.counts import Counts
 from penstock.flow.messages import Failed, News, Progress, Stopped
-from penstock.flow.stage.hosted import Hosted, Interrupted
+from penstock.flow.stage.hosted import HOSTED_MOVES, OVER, Hosted, Interrupted, Phase
 from penstock.ids import TaskId
 from penstock.testing.waiting import wait_until
 
@@ -179,7 +182,7 @@ def test_a_task_is_busy_while_it_works_and_not_while_it_waits() -> None:
     started = threading.Event()
 
     def work(task: Work) -> None:
-        with task.busy(), task.busy():
+        with task.time.busy(), task.time.busy():
             started.set()
             until_stopped(task)
 
@@ -192,3 +195,98 @@ def test_a_task_is_busy_while_it_works_and_not_while_it_waits() -> None:
     task.stop(30)
     task.join(10)
     assert not task.load(time.monotonic()).in_call
+
+
+def in_phase(phase: Phase) -> Work:
+    task = Work(HostStub())
+    task.phase = phase
+    return task
+
+
+@pytest.mark.parametrize(("old", "new"), list(product(Phase, Phase)), ids=lambda phase: phase.value)
+def test_a_task_moves_as_the_table_says(old: Phase, new: Phase) -> None:
+    task = in_phase(old)
+    with task.turn:
+        if new in HOSTED_MOVES[old]:
+            task.enter(new)
+            assert task.phase is new
+        else:
+            with pytest.raises(AssertionError, match=f"task work-0: {old} to {new}"):
+                task.enter(new)
+            assert task.phase is old
+
+
+def test_a_task_that_is_over_moves_no_more() -> None:
+    assert {phase for phase in Phase if not HOSTED_MOVES[phase]} == OVER
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+def test_a_task_may_be_asked_to_stop_in_every_phase(phase: Phase) -> None:
+    task = in_phase(phase)
+    task.stop(0)
+    assert task.stopping
+    assert task.phase is (Phase.STOPPING if phase is Phase.WORKING else phase)
+    assert task.is_late(time.monotonic() + 1) is (task.phase is Phase.STOPPING)
+
+
+calls = st.lists(
+    st.one_of(
+        st.sampled_from(["stop", "cut", "count", "end"]).map(lambda call: (call, 0.0)),
+        st.floats(0, 60).map(lambda grace_s: ("stop", grace_s)),
+    ),
+    max_size=8,
+)
+
+
+@given(calls=calls, fails=st.booleans())
+def test_in_every_order_of_calls_the_end_is_reported_once_and_nothing_after_it(
+    calls: list[tuple[str, float]], fails: bool
+) -> None:
+    host, goes_on = HostStub(), threading.Event()
+
+    def work(task: Work) -> None:
+        assert goes_on.wait(10)
+        task.count(Counts(done=1))
+        if fails:
+            raise ValueError("no")
+
+    task = Work(host, work)
+    task.start()
+    for call, grace_s in calls:
+        match call:
+            case "stop":
+                task.stop(grace_s)
+            case "cut" if task.stopping:
+                task.cut()
+            case "count":
+                task.count(Counts(records=1))
+            case "end":
+                goes_on.set()
+                task.join(10)
+    cut_off = task.cut_off
+    stopped = task.phase is Phase.STOPPING
+    goes_on.set()
+    task.join(10)
+    ends = [news for news in host.sent if isinstance(news, Stopped | Failed)]
+    assert ends == host.sent[-1:]
+    assert task.phase in OVER
+    assert host.left == ([] if cut_off else [7])
+    if cut_off:
+        assert ends == [Stopped(7, in_time=False, stuck=True)]
+    elif stopped or not fails:
+        assert ends == [Stopped(7, in_time=True)]
+
+
+def test_what_a_task_has_opened_is_closed_after_it_has_finished() -> None:
+    closed: list[str] = []
+
+    def work(task: Work) -> None:
+        task.opened.callback(closed.append, "first")
+        task.opened.callback(closed.append, "second")
+
+    def finish(task: Work) -> None:
+        closed.append("finish")
+        raise ValueError("no")
+
+    run(Work(HostStub(), work, finish))
+    assert closed == ["finish", "second", "first"]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from penstock.flow.stage.events import Assigned, Position
 from penstock.flow.stage.lineages import Lineages
 from penstock.ids import TopicPartition
 
 AT = TopicPartition("orders", 0)
 
 
-def assigned(position: int, *commits: tuple[int, str | None]) -> dict[str, Any]:
+def assigned(position: int, *commits: tuple[int, str | None]) -> Assigned:
     """The event of an assignment at a position, with the committed offset."""
-    return {"partitions": [[*AT, 1, position]], "committed": [[*AT, *each] for each in commits]}
+    return Assigned(
+        {AT: Position(1, position)}, dict.fromkeys([AT], commits[-1]) if commits else {}
+    )
 
 
 def test_a_task_that_begins_where_its_predecessor_committed_continues_its_lineage() -> None:

@@ -182,11 +182,11 @@ class Script:
         while task.alive and time.monotonic() < until:
             with task.turn:
                 if not (
-                    task._frames
-                    or task._events
-                    or task._commit_requested
-                    or task._busy_since is not None
-                    or task._seeks.asked
+                    task.inbox.frames
+                    or task.inbox.events
+                    or task.inbox.commit_requested
+                    or task.time.is_busy
+                    or task.owned.seek_requested
                 ):
                     return
                 task.turn.wait(0.001)
@@ -325,7 +325,7 @@ def _on_write(script: Script, target: Careless) -> None:
 def _on_idle(script: Script, target: Careless) -> None:
     target.outcomes["idle"] = ["fatal"]
     with script.run.task.turn:
-        script.run.task._idle_at = 0.0
+        script.run.consuming._idle_at = 0.0
         script.run.task.turn.notify_all()
 
 
@@ -418,7 +418,7 @@ def test_an_error_that_a_retry_may_help_does_not_fail_the_task(call: str) -> Non
     target.outcomes[call] = ["retriable"]
     if call == "idle":
         with run.task.turn:
-            run.task._idle_at = 0.0
+            run.consuming._idle_at = 0.0
             run.task.turn.notify_all()
         script.settle()
     script.commit()

@@ -26,7 +26,7 @@ from penstock.errors import Unavailable
 from penstock.flow.messages import Failed as SinkFailed
 from penstock.flow.messages import News, OffsetsCommitted, Running, Stopped
 from penstock.flow.plan import Conversion, ConverterPlan, InterceptorPlan, SinkPlan, Tolerance
-from penstock.flow.stage import sink
+from penstock.flow.stage import events, sink
 from penstock.flow.stage.failures import ToleranceExceeded
 from penstock.flow.stage.sink import SinkTask
 from penstock.ids import TaskId
@@ -145,8 +145,15 @@ class Run:
         if self.host.sent == [Running(1)]:
             self.target = made[0]
 
+    @property
+    def consuming(self) -> sink.Consuming:
+        assert self.task._consuming is not None
+        return self.task._consuming
+
     def event(self, what: str, **more: Any) -> None:
-        self.task.take_event({"event": what, "task": 1, **more})
+        event = events.decode({"event": what, "task": 1, **more})
+        assert not isinstance(event, events.ReaderStarted)
+        self.task.take_event(event)
 
     def assign(self, epoch: int = 3, position: int = 0) -> None:
         self.event("assigned", partitions=[[*AT, epoch, position]])
@@ -208,7 +215,7 @@ def test_frames_of_an_assignment_that_is_over_are_dropped(start: Callable[..., R
     run = start()
     run.assign(epoch=4)
     run.frame(b"a")  # of epoch 3
-    wait_until(lambda: run.task._consumer.undone, 10, "the consumer to get its bytes back")
+    wait_until(lambda: run.task.consumer.undone, 10, "the consumer to get its bytes back")
     run.stop()
     assert run.target.batches == []
     assert run.host.commands("commit") == []
@@ -222,7 +229,7 @@ def test_a_revocation_drops_what_waits_and_commits_what_is_written(
     run.frame(b"a", b"b")
     wait_until(lambda: run.target.batches, 10, "a write")
     run.frame(b"c", first=2)
-    wait_until(lambda: run.task._pending, 10, "a record to wait")
+    wait_until(lambda: run.consuming.writing.pending, 10, "a record to wait")
     run.event("revoked", partitions=[[*AT]])
     [released] = wait_until(lambda: run.host.commands("released"), 10, "the release")
     assert released["offsets"] == [[*AT, 2]]
@@ -281,7 +288,7 @@ def test_a_record_reported_after_its_commit_does_not_take_the_commit_back(
     run.frame(b"a", b"b")
     [commit] = wait_until(lambda: run.host.commands("commit"), 10, "a commit")
     run.event("committed", id=commit["id"])
-    wait_until(lambda: run.task._progress[AT].committed == 2, 10, "the task to know of it")
+    wait_until(lambda: run.task.owned._table[AT].committed == 2, 10, "the task to know of it")
     run.frame(b"c", first=2)
     wait_until(lambda: len(run.target.refs) == 3, 10, "a write")
     with pytest.raises(ToleranceExceeded):

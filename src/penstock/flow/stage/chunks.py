@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from base64 import b64decode
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -22,10 +23,14 @@ from penstock.data.records import Header, Records
 from penstock.data.schema import BYTES
 from penstock.ids import TopicPartition
 
-EVENT: Final = 0
-CHUNK: Final = 1
-FILLER: Final = 2
-"""Empty: Spark holds a frame back until the next one arrives, so this follows the last frame."""
+
+class FrameKind(IntEnum):
+    """The kinds of frames."""
+
+    EVENT = 0  # of a consumer: see `events`
+    CHUNK = 1
+    FILLER = 2  # empty: Spark holds a frame back until the next one arrives
+
 
 _HEAD: Final = struct.Struct("<6i13i")
 _HEAD_BYTES: Final = (_HEAD.size + 7) & ~7
@@ -47,14 +52,14 @@ class Chunk:
         return self.records.offsets[-1] + 1
 
 
-def kind_and_task(frame: pa.Buffer) -> tuple[int, int]:
+def kind_and_task(frame: pa.Buffer) -> tuple[FrameKind, int]:
     """The kind of a frame, and its task; an event names its task itself."""
     kind, task = _KIND.unpack_from(frame)
-    return kind, task
+    return FrameKind(kind), task
 
 
 def event(frame: pa.Buffer) -> dict[str, Any]:
-    """What happened to a consumer."""
+    """The JSON of an event."""
     content: dict[str, Any] = orjson.loads(memoryview(frame)[4:])
     return content
 

@@ -26,11 +26,13 @@ class Consumer:
         self._host = host
         self._task = task
         self._is_cut = is_cut
+        self._is_open = False
         self.undone = 0
         """Bytes that the task has processed but not reported to the consumer."""
         self.lineages = Lineages()
 
     def open(self, plan: SinkPlan) -> None:
+        self._is_open = True
         self._send(
             "open",
             name=str(plan.task),
@@ -71,7 +73,9 @@ class Consumer:
             self.undone = 0
 
     def close(self, ms: int) -> None:
-        self._send("close", ms=ms)
+        """Makes it leave its group within `ms`, if it is open."""
+        if self._is_open:
+            self._host.send_to_reader({"do": "close", "task": self._task, "ms": ms})
 
     def _send_offsets(
         self, command: str, ticket: int, offsets: Mapping[TopicPartition, int], ms: int
@@ -80,7 +84,7 @@ class Consumer:
         self._send(command, id=ticket, offsets=_rows(offsets), metadata=metadata, ms=ms)
 
     def _send(self, command: str, **more: Any) -> None:
-        if command == "close" or not self._is_cut():
+        if not self._is_cut():
             self._host.send_to_reader({"do": command, "task": self._task, **more})
 
 

@@ -50,7 +50,9 @@ from penstock.flow.messages import (
     Watched,
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
-from penstock.flow.stage import chunks
+from penstock.flow.stage import chunks, events
+from penstock.flow.stage.chunks import FrameKind
+from penstock.flow.stage.events import ReaderStarted
 from penstock.flow.stage.hosted import Hosted
 from penstock.flow.stage.producing import PartTask
 from penstock.flow.stage.sink import SinkTask
@@ -91,7 +93,8 @@ class Host:
     def __init__(self, slot: int, worker: Channel) -> None:
         self._slot = slot
         self._worker = worker
-        self._lock = threading.Lock()  # guards the two below
+        self._lock = threading.Lock()
+        """Guards changes of the tasks; reading one or listing them is atomic."""
         self._tasks: dict[int, Hosted] = {}
         self._cut: list[Hosted] = []  # their threads may still run
         self._reader = _ReaderLink()
@@ -129,20 +132,26 @@ class Host:
 
     def _take(self, frame: pa.Buffer) -> None:
         kind, id = chunks.kind_and_task(frame)
-        if kind == chunks.CHUNK:
-            task = self._tasks.get(id)
-            if isinstance(task, SinkTask):
-                task.take_frame(frame)
-            return
-        if kind == chunks.FILLER:
-            return
-        event = chunks.event(frame)
-        if event["event"] == "hello":
-            self._reader.connect(event["host"], event["port"], event["token"])
-            return
-        task = self._tasks.get(event["task"])
-        if isinstance(task, SinkTask):
-            task.take_event(event)
+        match kind:
+            case FrameKind.CHUNK:
+                task = self._tasks.get(id)
+                if isinstance(task, SinkTask):
+                    task.take_frame(frame)
+            case FrameKind.EVENT:
+                self._take_event(chunks.event(frame))
+            case FrameKind.FILLER:
+                pass
+            case _:
+                assert_never(kind)
+
+    def _take_event(self, content: Mapping[str, Any]) -> None:
+        match events.decode(content):
+            case ReaderStarted(host, port, token):
+                self._reader.connect(host, port, token)
+            case event:
+                task = self._tasks.get(content["task"])
+                if isinstance(task, SinkTask):
+                    task.take_event(event)
 
     def _take_orders(self) -> None:
         try:
@@ -262,6 +271,7 @@ class _ReaderLink:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        """Guards all of it, and keeps commands in one piece."""
         self._socket: socket.socket | None = None
         self._waiting: list[bytes] = []
         self._closed = False

@@ -1,6 +1,6 @@
 """A connector task on a slot: one thread, which runs the connector's code and may block.
 
-All visible effects of a task go through `Hosted`: once it is cancelled, because it did not stop in
+All visible effects of a task go through `Hosted`: once it is cut off, because it did not stop in
 time, nothing of it reaches Kafka or the worker any more, even if its thread still runs.
 """
 
@@ -10,19 +10,43 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.api import Figure
 from penstock.flow.counts import Counts
 from penstock.flow.messages import Failed, Intercepted, News, Progress, Stopped, TaskLoad
 from penstock.flow.stage.intercepting import Interceptors
+from penstock.flow.stage.working_time import WorkingTime
 from penstock.flow.traces import Trace, trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
 
 log = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """The phase of a task on a slot."""
+
+    WORKING = "working"
+    STOPPING = "stopping"  # asked to stop at the next record boundary
+    CUT_OFF = "cut off"  # to all others it has stopped, but its thread may still run
+    ENDED = "ended"
+
+
+P: TypeAlias = Phase
+HOSTED_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+    P.WORKING: frozenset({P.STOPPING, P.ENDED}),
+    P.STOPPING: frozenset({P.CUT_OFF, P.ENDED}),
+    P.CUT_OFF: frozenset(),
+    P.ENDED: frozenset(),
+}
+"""How the phases of a task on a slot follow each other; the first is WORKING."""
+
+OVER: Final = frozenset({P.CUT_OFF, P.ENDED})
+"""Phases in which the worker has been told that the task has stopped or failed."""
 
 
 class HostPort(Protocol):
@@ -49,43 +73,58 @@ class Hosted(ABC):
         self.id = id
         self.task = task
         self.turn = threading.Condition()
-        """Guards what other threads pass to the task; notified of anything new."""
-        self.stopping = False
-        self.cut_off = False
-        self._host = host
-        self._deadline = 0.0
-        self._counts = Counts()
+        """Guards the phase, the counts, and what other threads pass to the task; notified of
+        anything new."""
+        self.phase = Phase.WORKING
+        self.time = WorkingTime()
         self.interceptors = Interceptors((), self)
+        self.opened = ExitStack()
+        """What the task has opened. It is closed at the task's end, the last first."""
+        self._host = host
+        self._deadline = float("inf")  # of a stop
+        self._counts = Counts()
         self._reported_figures: Sequence[Figure] = ()
-        self._busy_s = 0.0
-        self._busy_since: float | None = None
-        self._in_call = False
-        self._over = False
         run = about(task)(self._run)
         self._thread = threading.Thread(target=run, name=f"task-{task}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def enter(self, phase: Phase) -> None:
+        """Moves to a phase; the caller holds `turn`. Raises AssertionError for a move that is not
+        in `HOSTED_MOVES`."""
+        assert phase in HOSTED_MOVES[self.phase], f"task {self.task}: {self.phase} to {phase}"
+        self.phase = phase
+        self.turn.notify_all()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the task was asked to stop, or has ended."""
+        return self.phase is not Phase.WORKING
+
+    @property
+    def cut_off(self) -> bool:
+        return self.phase is Phase.CUT_OFF
+
     def stop(self, grace_s: float) -> None:
-        """Asks the task to stop at the next record boundary, and cuts it off after `grace_s`."""
+        """Asks the task to stop at the next record boundary; it is late after `grace_s`. A later
+        request may only shorten that."""
         with self.turn:
-            earlier = self._deadline if self.stopping else float("inf")
-            self._deadline = min(earlier, time.monotonic() + grace_s)
-            self.stopping = True
+            if self.phase is Phase.WORKING:
+                self.enter(Phase.STOPPING)
+            self._deadline = min(self._deadline, time.monotonic() + grace_s)
             self.turn.notify_all()
 
     def is_late(self, now: float) -> bool:
         """Whether the task should have stopped by now, and has not."""
-        return self.stopping and not self._over and now >= self._deadline
+        return self.phase is Phase.STOPPING and now >= self._deadline
 
     def cut(self) -> None:
-        """Cuts the task off: to all others it has stopped, even if its thread still runs."""
+        """Cuts off a stopping task, unless it has ended."""
         with self.turn:
-            if self._over:
+            if self.phase in OVER:
                 return
-            self.cut_off = True
-            self._over = True
+            self.enter(Phase.CUT_OFF)
         self.on_cut()
         self._host.send([Stopped(self.id, in_time=False, stuck=True)])
 
@@ -119,9 +158,7 @@ class Hosted(ABC):
         return [Intercepted(self.id, figures)]
 
     def load(self, now: float) -> TaskLoad:
-        since = self._busy_since
-        busy_s = self._busy_s + (0.0 if since is None else now - since)
-        return TaskLoad(busy_s, since is not None or self._in_call)
+        return self.time.load(now)
 
     @abstractmethod
     def work(self) -> None:
@@ -129,31 +166,7 @@ class Hosted(ABC):
 
     @abstractmethod
     def finish(self, *, failed: bool) -> None:
-        """Finishes and closes what `work` has left open. Only a task's first error counts."""
-
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """Counts the time in the block as the task's own work."""
-        if self._busy_since is not None:
-            yield  # nested
-            return
-        self._busy_since = began = time.monotonic()
-        try:
-            yield
-        finally:
-            self._busy_since = None
-            self._busy_s += time.monotonic() - began
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Connector code runs in the block, but may only wait: counts just its CPU time."""
-        began = time.thread_time()
-        self._in_call = True
-        try:
-            yield
-        finally:
-            self._in_call = False
-            self._busy_s += time.thread_time() - began
+        """Finishes what `work` has left undone. Only a task's first error counts."""
 
     def count(self, counts: Counts) -> None:
         """Adds to what the next `news` reports."""
@@ -171,12 +184,12 @@ class Hosted(ABC):
             raise Interrupted
 
     def say(self, news: News) -> None:
-        """Sends to the worker, unless the task is cancelled."""
+        """Sends to the worker, unless the task is cut off."""
         if not self.cut_off:
             self._host.send([news])
 
     def time_left(self) -> float:
-        """Seconds until a stopping task is cancelled."""
+        """Seconds until a stopping task is cut off."""
         return max(0.0, self._deadline - time.monotonic()) if self.stopping else _AT_LEISURE_S
 
     def _run(self) -> None:
@@ -188,7 +201,8 @@ class Hosted(ABC):
         except BaseException as error:
             trace = trace_of(error)
         try:
-            self.finish(failed=trace is not None)
+            with self.opened:
+                self.finish(failed=trace is not None)
         except Interrupted:
             pass
         except BaseException as error:
@@ -196,13 +210,14 @@ class Hosted(ABC):
         last_figures = self.intercepted()
         self.interceptors.close()
         with self.turn:
-            over, self._over = self._over, True
-        if over:
-            return  # it was cancelled, and that was reported
-        if trace is not None and self.stopping:
-            log.warning("failed to stop the task cleanly: %s", trace.text)
+            if self.phase in OVER:
+                return  # it was cut off, and that was reported
+            stopped = self.stopping
+            self.enter(Phase.ENDED)
         last: News = Stopped(self.id, in_time=True)
-        if trace is not None and not self.stopping:
+        if trace is not None and stopped:
+            log.warning("failed to stop the task cleanly: %s", trace.text)
+        elif trace is not None:
             last = Failed(self.id, trace)
         self._host.gone(self)
         self._host.send([*self.news(), *last_figures, last])

@@ -10,10 +10,11 @@ commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 from uuid import uuid4
 
+from penstock.flow.stage.events import Assigned
 from penstock.ids import TopicPartition
 
 _PREFIX: Final = "penstock-lineage "
@@ -31,18 +32,13 @@ class Lineages:
         lineage = self._lineages.get(at)
         return self._begin(at) if lineage is None else lineage
 
-    def assigned(self, event: Mapping[str, Any]) -> None:
+    def assigned(self, event: Assigned) -> None:
         """Continues the lineages of assigned partitions that begin at their committed offsets."""
-        committed = {
-            TopicPartition(topic, partition): (offset, metadata)
-            for topic, partition, offset, metadata in event.get("committed", ())
-        }
-        for topic, partition, _, position in event["partitions"]:
-            at = TopicPartition(topic, partition)
+        for at, start in event.partitions.items():
             self.moved([at])
             self._lineages.pop(at, None)
-            offset, metadata = committed.get(at, (None, None))
-            if offset == position and str(metadata).startswith(_PREFIX):
+            offset, metadata = event.committed.get(at, (None, None))
+            if offset == start.offset and str(metadata).startswith(_PREFIX):
                 self._lineages[at] = str(metadata).removeprefix(_PREFIX)
 
     def moved(self, partitions: Iterable[TopicPartition]) -> None:

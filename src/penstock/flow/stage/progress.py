@@ -7,36 +7,45 @@ succeeded, and nothing takes it back but a seek.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from penstock.flow.stage.seeking import SEEKING
-from penstock.ids import TopicPartition
+SEEKING: Final = -1
+"""The epoch of a partition whose consumer has not reached the requested offset: no chunk has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One assignment of a partition.
+    """One assignment of a partition, which began with the epoch `assignment`.
 
-    `position`: the offset of the record to write next. `reached`: the offset after the last written
-    record, or None if nothing was written since the last commit. `granted`: the offset that may be
-    committed. `barrier`: a record that was reported and is not tolerated; nothing from it on is
-    committed.
+    `epoch`: of the chunks that count. `position`: the offset of the record to write next.
+    `reached`: the offset after the last written record, or None if nothing was written since the
+    last commit. `granted`: the offset that may be committed. `barrier`: a record that was reported
+    and is not tolerated; nothing from it on is committed. `seek`: the ticket of the last seek,
+    until the consumer has obeyed it.
     """
 
+    assignment: int
     epoch: int
     position: int
     reached: int | None = None
     granted: int = -1
     committed: int = -1
     barrier: int | None = None
+    seek: int | None = None
 
     def reach(self, epoch: int, position: int) -> Progress:
         """Records were written. No change if they are of an earlier epoch."""
         if epoch != self.epoch:
             return self
         return Progress(
-            epoch, position, position, self.granted, self.committed, self.barrier
+            self.assignment,
+            epoch,
+            position,
+            position,
+            self.granted,
+            self.committed,
+            self.barrier,
         )  # `replace` takes longer, and this is called for each chunk
 
     def bar(self, offset: int) -> Progress:
@@ -62,27 +71,14 @@ class Progress:
         reached = None if self.reached == offset else self.reached
         return replace(self, committed=offset, reached=reached)
 
-    def seek(self) -> Progress:
+    def leave(self, seek: int) -> Progress:
         """The consumer is about to go elsewhere: forgets what was reached, and every chunk is of an
         earlier epoch from now on."""
-        return Progress(SEEKING, self.position, barrier=self.barrier)
+        return Progress(self.assignment, SEEKING, self.position, barrier=self.barrier, seek=seek)
 
-    def arrive(self, epoch: int, position: int) -> Progress:
-        """The consumer has gone to `position`, which is to be committed."""
-        return Progress(epoch, position, position, barrier=self.barrier)
-
-
-def reached(
-    table: Mapping[TopicPartition, Progress], partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """The offset after the last written record of each partition, as far as it is not committed."""
-    progress = {at: table[at].reached for at in partitions if at in table}
-    return {at: offset for at, offset in progress.items() if offset is not None}
-
-
-def due(
-    table: Mapping[TopicPartition, Progress], partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, int]:
-    """The offset to commit of each partition that has one."""
-    progress = {at: table[at].due for at in partitions if at in table}
-    return {at: offset for at, offset in progress.items() if offset is not None}
+    def arrive(self, seek: int, epoch: int, position: int) -> Progress:
+        """The consumer has gone to `position`, which is to be committed. No change if there has
+        been another seek since."""
+        if seek != self.seek:
+            return self
+        return Progress(self.assignment, epoch, position, position, barrier=self.barrier)
