@@ -18,6 +18,11 @@ class PenstockError(Exception):
     """Kafka Connect's exception class for it, as written to dead letter headers."""
 
 
+def is_transient(error: BaseException) -> bool:
+    """Whether a retry may help."""
+    return getattr(error, "retriable", False) is True
+
+
 class ConfigInvalid(PenstockError):
     """An invalid configuration, with every problem found."""
 

@@ -25,6 +25,7 @@ from penstock.api.sink import Batching, SinkConnector, SinkWriter
 from penstock.api.source import Polled, SourceConnector, SourceReader, Transaction
 from penstock.api.task import ConnectorContext, SinkContext, SourceContext, TaskContext
 from penstock.api.transform import Predicate, Transform
+from penstock.backoff import Backoff, Jitter
 from penstock.config.providers import Lookup, ProviderFailed
 from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Failed, Header, RecordRef, Records, Run
@@ -39,6 +40,7 @@ from penstock.errors import (
     StartupFailed,
     Unavailable,
     Unsupported,
+    is_transient,
 )
 from penstock.ids import TaskId, TopicPartition
 
@@ -51,6 +53,7 @@ __all__ = [
     "VERSION",
     "Acknowledged",
     "AlreadyExists",
+    "Backoff",
     "BadRequest",
     "Batching",
     "Cells",
@@ -70,6 +73,7 @@ __all__ = [
     "Header",
     "HeaderConverter",
     "InterceptorContext",
+    "Jitter",
     "Lookup",
     "NotFound",
     "NotInstalled",
@@ -102,4 +106,5 @@ __all__ = [
     "Unavailable",
     "Unsupported",
     "Use",
+    "is_transient",
 ]

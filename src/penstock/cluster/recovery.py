@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from penstock.backoff import Backoff
+
 
 class Causes(Enum):
     """Which failures are followed by a restart."""
@@ -52,7 +54,8 @@ class Recovery:
         past = tuple(at for at in self.past if now - at < policy.window_ms)
         if 0 <= policy.attempts <= len(past):
             return Recovery(past)
-        wait_ms = min(policy.backoff_ms << min(len(past), 32), policy.backoff_max_ms)
+        backoff = Backoff(policy.backoff_ms, policy.backoff_max_ms)
+        wait_ms = int(backoff.delay_ms(len(past) + 1))
         wait_ms -= wait_ms * (zlib.crc32(spread.encode()) % 20) // 100
         return Recovery((*past, now), now + wait_ms)
 

@@ -13,27 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from penstock.config.redaction import redacted
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, is_transient
+from penstock.kafka import transient as kafka_transient
 
 log = logging.getLogger(__name__)
-
-_KAFKA: Final = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError._FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.PRODUCER_FENCED,
-    }
-)
-"""Beyond the errors that Kafka itself calls retriable: timeouts, and producers fenced because the
-task ran on another worker meanwhile."""
 
 _SYSTEM: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.EIO, errno.ENETUNREACH, errno.EHOSTUNREACH}
@@ -109,13 +95,10 @@ def passes(error: BaseException) -> bool:
 
 
 def _passes(error: BaseException) -> bool:
-    if getattr(error, "retriable", False) is True:
+    if is_transient(error):
         return True
-    if isinstance(error, KafkaException) and error.args:
-        kafka_error = error.args[0]
-        return isinstance(kafka_error, KafkaError) and (
-            kafka_error.retriable() or kafka_error.code() in _KAFKA
-        )
+    if isinstance(error, KafkaException):
+        return kafka_transient.is_transient(error)
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno in _SYSTEM

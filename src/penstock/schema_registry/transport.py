@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from penstock.backoff import Backoff, Jitter
 from penstock.config.define import Config
 from penstock.errors import DataError, Unavailable
 from penstock.host.tls import TlsSettings, client_context
@@ -107,8 +108,9 @@ class HttpTransport:
     ) -> None:
         self._servers = [_Server.of(url) for url in urls]
         self._retries = max(0, config[settings.MAX_RETRIES])
-        self._wait_ms = config[settings.RETRY_WAIT]
-        self._most_wait_ms = config[settings.RETRY_MAX_WAIT]
+        self._backoff = Backoff(
+            config[settings.RETRY_WAIT], config[settings.RETRY_MAX_WAIT], jitter=Jitter.FULL
+        )
         self._wait = wait or Event().wait
         self._chance = chance or Random()
         self._auth, self._headers = _credentials(config)
@@ -157,8 +159,7 @@ class HttpTransport:
             assert problem is not None  # there is at least one URL
             if isinstance(problem.cause, httpx.TimeoutException) or attempt == self._retries:
                 raise problem.error() from problem.cause
-            most_ms = min(self._wait_ms << min(attempt, 30), self._most_wait_ms)
-            self._wait(self._chance.uniform(0, max(0, most_ms)) / 1000)
+            self._wait(self._backoff.delay_ms(attempt + 1, self._chance) / 1000)
         raise AssertionError("the last attempt returns or raises")
 
     def _prefer(self, server: _Server) -> None:

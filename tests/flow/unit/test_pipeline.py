@@ -17,13 +17,13 @@ from penstock.data.schema import INT8, OPTIONAL_STRING, STRING
 from penstock.errors import DataError, Unavailable
 from penstock.flow.plan import Conversion, ConverterPlan, Tolerance, TransformPlan
 from penstock.flow.stage.pipeline import (
-    Backoff,
     Pipeline,
     Stage,
     Step,
     sink_steps,
     source_steps,
 )
+from penstock.flow.stage.retrying import Retrying
 from penstock.transform.replace_field import REPLACE_FIELD, ReplaceFieldValue
 
 NOTHING = ConfigDef().parse({})
@@ -264,8 +264,8 @@ def waits_of(timeout_ms: int, delay_max_ms: int, most: int = 20) -> list[float]:
         waits.append(seconds)
         now[0] += seconds
 
-    backoff = Backoff(timeout_ms, delay_max_ms, wait, lambda: now[0])
-    while len(waits) < most and backoff.again():
+    retrying = Retrying(timeout_ms, delay_max_ms, wait, lambda: now[0])
+    while len(waits) < most and retrying.again():
         pass
     return waits
 

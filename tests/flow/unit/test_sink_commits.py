@@ -28,7 +28,7 @@ from penstock.errors import Unavailable
 from penstock.flow.messages import Failed as SinkFailed
 from penstock.flow.messages import Stopped
 from penstock.flow.plan import Tolerance
-from penstock.flow.stage import pipeline, sink
+from penstock.flow.stage import retrying, sink
 
 from .test_chunks import frame
 from .test_sink_task import HostStub, Run
@@ -144,7 +144,7 @@ class Group(HostStub):
 @pytest.fixture(autouse=True)
 def at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "_FIRST_DELAY_S", 0.001)
+        patch.setattr(retrying, "_FIRST_MS", 1)
         patch.setattr(sink, "_RETRY_COMMIT_S", 0.001)
         patch.setattr(sink, "_REJOIN_S", 0.001)
         patch.setattr(sink, "_LAST_COMMIT_S", 0.1)

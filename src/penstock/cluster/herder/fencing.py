@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from penstock.backoff import Backoff
 from penstock.cluster import events as e
 from penstock.cluster.fencing import (
     GIVE_UP_MS,
@@ -28,7 +29,7 @@ from penstock.cluster.herder.turn import Turn
 from penstock.cluster.herder.writes import RETRY_MIN_MS
 from penstock.cluster.records import RawProps, State, TaskFencing
 
-_RETRY_MAX_MS: Final = 5_000
+_BACKOFF: Final = Backoff(RETRY_MIN_MS, 5_000)
 
 
 def serve_fence(turn: Turn, reply: e.Reply, connector: str) -> e.Result | None:
@@ -181,7 +182,7 @@ def on_fence_answer(turn: Turn, connector: str, ticket: int, result: e.Result) -
             turn.tasks.set(task, replace(run, phase=Phase.FAILED, trace=trace))
             statuses.put_task(turn, task, State.FAILED, trace)
     else:
-        delay = min(RETRY_MIN_MS << min(preflight.attempts - 1, 16), _RETRY_MAX_MS)
+        delay = int(_BACKOFF.delay_ms(preflight.attempts))
         later = replace(preflight, ticket=0, at=turn.now + delay)
         turn.fencing = turn.fencing.with_preflight(connector, later)
 

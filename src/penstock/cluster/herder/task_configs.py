@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from penstock.backoff import Backoff
 from penstock.cluster import events as e
 from penstock.cluster.herder import restarts, statuses, writes
 from penstock.cluster.herder.runs import Phase
@@ -17,7 +18,7 @@ from penstock.cluster.herder.turn import Turn
 from penstock.cluster.herder.writes import RETRY_MIN_MS
 from penstock.cluster.records import RawProps, State
 
-_RETRY_MAX_MS: Final = 60_000
+_BACKOFF: Final = Backoff(RETRY_MIN_MS, 60_000)
 _NEVER_MS: Final = 1 << 50
 
 
@@ -96,7 +97,7 @@ def replan_later(turn: Turn, connector: str) -> None:
     if connector not in turn.connectors:
         return  # revoked: its owner generates them anyway
     retry = turn.running.retries.get(connector, Retry(None, 0))
-    delay = min(RETRY_MIN_MS << min(retry.attempts, 16), _RETRY_MAX_MS)
+    delay = int(_BACKOFF.delay_ms(retry.attempts + 1))
     retry = Retry(turn.now + delay, retry.attempts + 1)
     turn.running = turn.running.with_retry(connector, retry)
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from penstock.api import Failed, Records, SinkWriter, TopicPartition
+from penstock.api import Failed, Records, SinkWriter, TopicPartition, is_transient
 
 
 class FatalError:
@@ -42,7 +42,7 @@ class FatalError:
         try:
             yield
         except Exception as error:
-            if not getattr(error, "retriable", False):
+            if not is_transient(error):
                 self._error = error
             raise
 

@@ -9,12 +9,14 @@ from confluent_kafka import KafkaException
 
 from penstock.api import SourceReader
 from penstock.data.records import Records
+from penstock.errors import is_transient
 from penstock.flow.counts import Counts
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
 from penstock.flow.stage.failures import Failures, TaskFailed, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, Interrupted
-from penstock.flow.stage.pipeline import Backoff, Pipeline, retriable
+from penstock.flow.stage.pipeline import Pipeline
+from penstock.flow.stage.retrying import Retrying
 from penstock.flow.stage.sending import RecordRefused, Refused, Sending
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class Delivery:
     def send_part(self, part: str) -> None:
         """Sends the records of a part. While the source is unavailable it retries, unless it has
         already read records of the part."""
-        backoff = Backoff(-1, AGAIN_MAX_MS, self._task.wait_to_try_again)
+        retrying = Retrying(-1, AGAIN_MAX_MS, self._task.wait_to_try_again)
         while True:
             any_sent = False
             try:
@@ -62,11 +64,11 @@ class Delivery:
                         raise Interrupted
                 return
             except Exception as error:
-                if any_sent or not retriable(error):
+                if any_sent or not is_transient(error):
                     raise
                 log.warning("failed to read a part, retrying: %s", error)
                 self._task.count(Counts(retries=1))
-                backoff.again()
+                retrying.again()
 
     def send(self, records: Records) -> None:
         """Converts records and sends them, and reports those that fail. Raises ToleranceExceeded if

@@ -8,21 +8,17 @@ fails in a step skips the later ones; it is a `Failure`, and the others continue
 from __future__ import annotations
 
 import contextlib
-import random
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
 from penstock.api import HeaderConverter, Predicate, Transform, Use
 from penstock.data.columns import Cells
 from penstock.data.records import Column, Failed, Header, Records
+from penstock.errors import is_transient
 from penstock.flow.plan import Conversion, Tolerance, TransformPlan
+from penstock.flow.stage.retrying import Retrying
 from penstock.flow.stage.tap import Tap
-
-_FIRST_DELAY_S: Final = 0.3
 
 
 class Stage(Enum):
@@ -67,41 +63,6 @@ class Failure:
     stage: Stage
     class_name: str
     cause: Exception
-
-
-def retriable(error: Exception) -> bool:
-    """Whether a retry may help."""
-    return bool(getattr(error, "retriable", False))
-
-
-class Backoff:
-    """The waits between attempts (KIP-298): 300 ms, doubled each time, and beyond the maximum a
-    random part of the maximum. `wait` is for tests."""
-
-    def __init__(
-        self,
-        timeout_ms: int,
-        delay_max_ms: int,
-        wait: Callable[[float], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._wait = wait or threading.Event().wait
-        self._clock = clock
-        self._delay_max_s = delay_max_ms / 1000
-        self._end = clock() + timeout_ms / 1000 if timeout_ms >= 0 else float("inf")
-        self._next_s = _FIRST_DELAY_S
-
-    def again(self) -> bool:
-        """Waits until the next attempt; returns False at once if there is none."""
-        remaining_s = self._end - self._clock()
-        if remaining_s <= 0:
-            return False
-        delay = self._next_s
-        if delay > self._delay_max_s:
-            delay = random.uniform(0, self._delay_max_s)
-        self._wait(min(delay, remaining_s))
-        self._next_s = min(self._next_s * 2, 1e6)
-        return True
 
 
 @dataclass(slots=True)
@@ -164,19 +125,19 @@ class Pipeline:
         self, step: Step, records: Records, done: Records, failed: Failed
     ) -> tuple[Records, Failed]:
         """Retries rows that failed with a retriable error, for as long as configured."""
-        if not any(map(retriable, failed.values())):
+        if not any(map(is_transient, failed.values())):
             return done, failed
-        backoff = Backoff(
+        retrying = Retrying(
             self.tolerance.retry_timeout_ms, self.tolerance.retry_delay_max_ms, self.wait
         )
-        while any(map(retriable, failed.values())) and backoff.again():
+        while any(map(is_transient, failed.values())) and retrying.again():
             self._retries += 1
-            rows = sorted(row for row, error in failed.items() if retriable(error))
+            rows = sorted(row for row, error in failed.items() if is_transient(error))
             once_more, still = _attempt(step, records.only(rows))
             done = Records.together(
                 _without(done, {records.origins[row] for row in rows}), once_more
             )
-            failed = {row: error for row, error in failed.items() if not retriable(error)}
+            failed = {row: error for row, error in failed.items() if not is_transient(error)}
             failed |= {rows[row]: error for row, error in still.items()}
         return done, failed
 

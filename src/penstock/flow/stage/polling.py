@@ -12,15 +12,15 @@ from confluent_kafka import KafkaException
 
 from penstock.api import Offsets, Polled, SourceReader, Transaction
 from penstock.data.records import Records
-from penstock.errors import Unavailable
+from penstock.errors import Unavailable, is_transient
 from penstock.flow.counts import Counts
 from penstock.flow.messages import ReadParts, Store, TransactionCommitted
 from penstock.flow.plan import Boundary, SourcePlan
 from penstock.flow.stage.delivery import AGAIN_MAX_MS, Delivery, check_still_ours
 from penstock.flow.stage.hosted import Hosted, Interrupted
-from penstock.flow.stage.pipeline import Backoff, retriable
 from penstock.flow.stage.polled_batch import PolledBatch, last_of
 from penstock.flow.stage.producing import Producing
+from penstock.flow.stage.retrying import Retrying
 from penstock.flow.stage.sending import RecordRefused, Sending
 from penstock.flow.stage.source_offsets import SourceOffsets
 from penstock.flow.stage.transacting import Transacting
@@ -281,18 +281,18 @@ class Polling(Delivery):
 
 def polled_by(reader: SourceReader, task: Hosted, wait_ms: int) -> Polled | None:
     """The reader's next records; retries while the source is unavailable."""
-    backoff = Backoff(-1, AGAIN_MAX_MS, task.wait_to_try_again)
+    retrying = Retrying(-1, AGAIN_MAX_MS, task.wait_to_try_again)
     began = time.monotonic()
     while True:
         try:
             with task.time.at_work():
                 polled = reader.poll(POLL_BYTES, wait_ms)
         except Exception as error:
-            if not retriable(error) or task.stopping:
+            if not is_transient(error) or task.stopping:
                 raise
             log.warning("poll failed, retrying: %s", error)
             task.count(Counts(retries=1))
-            backoff.again()
+            retrying.again()
             continue
         if polled is not None:
             task.count(Counts(ms=(time.monotonic() - began) * 1000))

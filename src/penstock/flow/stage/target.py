@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.api import SinkWriter
+from penstock.errors import is_transient
 from penstock.flow.counts import Counts
 from penstock.flow.stage.owned import Owned
-from penstock.flow.stage.pipeline import retriable
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +29,13 @@ class Target:
         try:
             yield self.writer
         except BaseException as error:
-            if not (isinstance(error, Exception) and retriable(error)):
+            if not is_transient(error):
                 self._owned.doubt()
             raise
 
     def note_retry(self, problem: str, error: Exception) -> None:
         """Logs an error after which the writer is called again; raises any other."""
-        if not retriable(error):
+        if not is_transient(error):
             raise error
         log.warning("%s, retrying: %s", problem, error)
         self._count(Counts(retries=1))

@@ -19,8 +19,9 @@ from penstock.flow.stage.chunks import chunk
 from penstock.flow.stage.consumer import HELD_BYTES, Consumer
 from penstock.flow.stage.hosted import Hosted
 from penstock.flow.stage.owned import Owned
-from penstock.flow.stage.pipeline import Backoff, Pipeline, Stage
+from penstock.flow.stage.pipeline import Pipeline, Stage
 from penstock.flow.stage.reporting import Reporting
+from penstock.flow.stage.retrying import Retrying
 from penstock.flow.stage.tap import Tap
 from penstock.flow.stage.target import Target
 
@@ -186,7 +187,7 @@ class Writing:
     def _put(self, records: Records, originals: Originals) -> None:
         """Passes records to the writer, and retries while its errors are retriable; drops records
         whose partitions are revoked or sought meanwhile."""
-        backoff = Backoff(-1, self._delay_max_ms, self._meanwhile.wait_for_event)
+        retrying = Retrying(-1, self._delay_max_ms, self._meanwhile.wait_for_event)
         moves = self._owned.moves
         failed: Failed = {}
         while len(records):
@@ -203,7 +204,7 @@ class Writing:
                 self._target.note_retry("write failed", error)
                 self._meanwhile.obey_seeks()
                 if moves == self._owned.moves:
-                    backoff.again()
+                    retrying.again()
                     self._meanwhile.handle_events()
                 if moves != self._owned.moves:
                     moves = self._owned.moves

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from penstock.api import Backoff
 from penstock.connectors.files.monitor.known import WHOLE, FileState, Known
 
 _SHORTEST_MS: Final = 500  # after a failure, also with a refresh of 0
@@ -139,5 +140,6 @@ class Schedule:
     def failed(self, now_ms: int) -> Schedule:
         failures = min(self.failures + 1, _MOST_DOUBLINGS)
         step = max(self.refresh_ms, _SHORTEST_MS)
-        pause = min(step << failures, max(self.most_ms, _SHORTEST_MS))
-        return Schedule(self.refresh_ms, self.most_ms, now_ms + pause, failures)
+        backoff = Backoff(step, max(self.most_ms, _SHORTEST_MS))
+        pause_ms = int(backoff.delay_ms(failures + 1))
+        return Schedule(self.refresh_ms, self.most_ms, now_ms + pause_ms, failures)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.api import Backoff
 from penstock.api.settings import (
     HIGH,
     LONG,
@@ -201,9 +202,11 @@ def azure_connection(config: Config) -> AzureOptions:
         proxy=PROXY.of(config),
         tries=Tries(
             config[RETRIES],
-            config[RETRY_BACKOFF],
-            config[RETRY_MAX_BACKOFF],
-            grows=config[RETRY_TYPE].upper() == "EXPONENTIAL",
+            Backoff(
+                config[RETRY_BACKOFF],
+                config[RETRY_MAX_BACKOFF],
+                grows=config[RETRY_TYPE].upper() == "EXPONENTIAL",
+            ),
         ),
         timeout_s=config[TIMEOUT] / 1000,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.api import Backoff
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
@@ -154,7 +155,7 @@ def gcs_connection(config: Config) -> GcsOptions:
         credentials_json=secret if secret.value else None,
         anonymous=config[ANONYMOUS],
         proxy=PROXY.of(config),
-        tries=Tries(config[PART_RETRIES], config[RETRY_BACKOFF]),
+        tries=Tries(config[PART_RETRIES], Backoff(config[RETRY_BACKOFF], 10_000)),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.api import Backoff
 from penstock.api.settings import (
     BOOLEAN,
     INT,
@@ -140,7 +141,7 @@ def aiven_gcs_options(config: Config) -> GcsOptions:
         anonymous=config[CREDENTIALS_DEFAULT] is False
         and not secret.value
         and not config[gcs.CREDENTIALS_PATH],
-        tries=Tries(max(attempts - 1, 0), config[BACKOFF], config[MAX_BACKOFF]),
+        tries=Tries(max(attempts - 1, 0), Backoff(config[BACKOFF], config[MAX_BACKOFF])),
         part_bytes=_PART,
     )
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from penstock.api import Backoff
 from penstock.connectors.files.stores.store import FileLost, StoreUnavailable
 
 T = TypeVar("T")
+
+_PAUSES: Final = Backoff(200, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,7 @@ class Tries:
     """How often a request is retried, and after which pauses."""
 
     retries: int = 3
-    pause_ms: int = 200
-    """Before the first retry; doubled for each further one, unless `grows` is false."""
-    most_ms: int = 10_000
-    grows: bool = True
+    backoff: Backoff = _PAUSES
 
     def __call__(self, request: Callable[[], T], over: Event) -> T:
         """Returns the result of a request. Raises the last StoreUnavailable; FileLost and any
@@ -31,7 +31,6 @@ class Tries:
             except FileLost:
                 raise
             except StoreUnavailable:
-                pause_ms = self.pause_ms << retry if self.grows else self.pause_ms
-                if over.wait(min(pause_ms, self.most_ms) / 1000):
+                if over.wait(self.backoff.delay_ms(retry + 1) / 1000):
                     raise
         return request()

@@ -22,12 +22,14 @@ from functools import partial
 from typing import Final
 
 from penstock.api import (
+    Backoff,
     DataError,
     Failed,
     Records,
     SinkContext,
     SinkWriter,
     TopicPartition,
+    is_transient,
 )
 from penstock.connectors.files.boundaries.paths import Contents, to_local
 from penstock.connectors.files.boundaries.spans import (
@@ -60,8 +62,7 @@ log = logging.getLogger(__name__)
 _THREADS: Final = 8
 _SPANS: Final = 8  # stored at once for one topic partition, before its task waits
 _IDLE_MS: Final = 1_000
-_LOST_S: Final = 0.2  # before the records of a lost file are read again
-_LOST_MAX_S: Final = 3.0
+_LOST: Final = Backoff(200, 3_000)  # before the records of a lost file are read again
 _HELD_BYTES: Final = 128 << 20  # held by the formats of all open files of a task
 
 
@@ -231,7 +232,7 @@ class FileWriter(SinkWriter):
         try:
             yield
         except Exception as error:
-            if not getattr(error, "retriable", False):
+            if not is_transient(error):
                 self._failure = error
             raise
 
@@ -477,8 +478,8 @@ class FileWriter(SinkWriter):
     def _read_again(self, partition: _Partition, error: FileLost) -> None:
         """Reads a partition again after its last stored file, since an open file is lost."""
         log.warning("Writing the records of %s again: %s", partition.topic_partition, error)
-        self._context.wait(min(_LOST_S * 2**partition.losses, _LOST_MAX_S))
         partition.losses += 1
+        self._context.wait(_LOST.delay_ms(partition.losses) / 1000)
         self._drop(partition.topic_partition)
         partition.span = EMPTY
         if not self._store.claims:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from penstock.api import Backoff
 from penstock.api.settings import (
     BOOLEAN,
     HIDDEN,
@@ -209,9 +210,7 @@ def sink_plan(config: Config) -> SinkPlan:
         method="POST",
         url=Template(config[URL], _PLAIN, url=True),
         body=text_or_json(numeric=config[DECIMALS].upper() == "NUMERIC"),
-        retry=Retry(
-            frozenset(range(400, 600)), config[RETRIES], config[BACKOFF], exponential=False
-        ),
+        retry=Retry(frozenset(range(400, 600)), config[RETRIES], Backoff.fixed(config[BACKOFF])),
         headers=sinks.header_templates(headers, _PLAIN),
         batch=batch,
         nulls=Nulls.FAIL,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from penstock.api import Backoff, Jitter
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
@@ -43,6 +44,7 @@ from penstock.connectors.http.write.sending import codes
 
 _C, _A, _R, _B, _X = "Connection", "Authentication", "Retries", "Batching", "Regex"
 _P = "Reporter"
+_LONGEST_MS: Final = 60_000  # between retries
 _D = Style.DOLLAR
 _POLICIES: Final = ("CONSTANT_VALUE", "EXPONENTIAL_WITH_JITTER")
 TLS: Final = "https."
@@ -305,9 +307,9 @@ def sink_plan(config: Config) -> SinkPlan:
         retry=Retry(
             codes(config[RETRY_ON]),
             config[RETRIES],
-            config[BACKOFF],
-            exponential=policy != "CONSTANT_VALUE",
-            jitter=policy != "CONSTANT_VALUE",
+            Backoff.fixed(config[BACKOFF])
+            if policy == "CONSTANT_VALUE"
+            else Backoff(config[BACKOFF], _LONGEST_MS, jitter=Jitter.HALF),
         ),
         headers=sinks.header_templates(headers, _D),
         batch=batch,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from penstock.api import ConfigInvalid
+from penstock.api import Backoff, ConfigInvalid
 from penstock.api.settings import (
     BOOLEAN,
     HIGH,
@@ -260,9 +260,9 @@ def sink_plan(config: Config) -> SinkPlan:
         retry=Retry(
             frozenset(int(status) for status in config[RETRY_ON]),
             config[RETRIES],
-            config[INTERVAL] if is_fixed else min(1_000, config[LONGEST]),
-            longest_ms=config[LONGEST],
-            exponential=not is_fixed,
+            Backoff.fixed(config[INTERVAL])
+            if is_fixed
+            else Backoff(min(1_000, config[LONGEST]), config[LONGEST]),
         ),
         headers=sinks.header_templates(pairs, _M, null),
         batch=batch,

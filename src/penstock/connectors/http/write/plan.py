@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.api import DataError
+from penstock.api import Backoff, DataError
 from penstock.api.schema import Type, Value, text_of
 from penstock.connectors.http.templates import Row, Template, json_text
 
@@ -57,26 +57,20 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """When to repeat a request: after these statuses, or without a response. Times in ms."""
+    """When to repeat a request: after these statuses, or without a response."""
 
     statuses: frozenset[int]
     most: int
-    backoff_ms: int
-    longest_ms: int = 60_000
-    exponential: bool = True
-    jitter: bool = False
+    backoff: Backoff
 
     def pause_ms(self, tries: int, chance: random.Random) -> int:
         """The delay after a number of tries.
 
-        >>> retry = Retry(frozenset(), 5, 100)
+        >>> retry = Retry(frozenset(), 5, Backoff(100, 60_000))
         >>> [retry.pause_ms(tries, random.Random()) for tries in (1, 2, 3, 30)]
         [100, 200, 400, 60000]
         """
-        if not self.exponential:
-            return self.backoff_ms
-        pause = min(self.backoff_ms << min(tries - 1, 20), self.longest_ms)
-        return int(pause * chance.uniform(0.5, 1)) if self.jitter else pause
+        return int(self.backoff.delay_ms(tries, chance))
 
 
 @dataclass(frozen=True, slots=True)

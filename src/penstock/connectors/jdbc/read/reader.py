@@ -34,6 +34,7 @@ from penstock.api import (
     SourceContext,
     SourceOffset,
     SourceReader,
+    is_transient,
 )
 from penstock.api import schema as s
 from penstock.api.settings import Config
@@ -140,7 +141,7 @@ class JdbcReader(SourceReader):
         except Exception as error:
             offset_is_due, called = self._offset_is_due, self._range and self._range.unit.called
             self._forget()
-            if offset_is_due and getattr(error, "retriable", False) and self._mode != k.BULK:
+            if offset_is_due and is_transient(error) and self._mode != k.BULK:
                 raise RangeInterrupted(
                     f"{called} has many rows with the same offset, and reading failed among them; "
                     f"the task must restart from the first of these rows: {error}"

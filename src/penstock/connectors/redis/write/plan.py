@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
-from penstock.api import Failed, Records
+from penstock.api import Backoff, Failed, Jitter, Records
 from penstock.connectors.redis.write.cells import Charset
 from penstock.connectors.redis.write.commands import Commands
+
+_BUSY: Final = Backoff(50, 2_000, jitter=Jitter.HALF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +81,5 @@ class SinkPlan:
     limits: Limits
     offsets: str = ""
     drops_refused: bool = False
-    backoff_ms: int = 50
+    busy_backoff: Backoff = _BUSY
     busy_attempts: int = 6

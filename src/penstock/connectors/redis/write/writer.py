@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.api import (
+    Backoff,
     Batching,
     Failed,
+    Jitter,
     PenstockError,
     Records,
     SinkContext,
@@ -36,7 +38,6 @@ from penstock.connectors.redis.write.plan import Maker, SinkPlan
 
 log = logging.getLogger(__name__)
 
-_LONGEST_MS: Final = 2_000
 _OFFSET_ATTEMPTS: Final = 5
 _OFFSET_WAIT_S: Final = 0.5
 _MOVES: Final = 2  # redirections of keys without a pause
@@ -154,13 +155,12 @@ class RedisWriter(FailingWriter):
         """Waits before the next attempt, longer each time. Raises RedisUnavailable after the
         last one."""
         plan, access = self._plan, self._access
-        most_attempts, pause_s = (
-            plan.busy_attempts,
-            min(plan.backoff_ms * 2**attempt, _LONGEST_MS) / 1000,
-        )
+        backoff, most_attempts = plan.busy_backoff, plan.busy_attempts
         if outcome.broken:
-            most_attempts, pause_s = access.attempts, access.delay_s
-        if attempt >= most_attempts or self._context.wait(pause_s * random.uniform(0.5, 1)):
+            backoff = Backoff.fixed(access.delay_s * 1000, Jitter.HALF)
+            most_attempts = access.attempts
+        pause_s = backoff.delay_ms(attempt + 1, random) / 1000
+        if attempt >= most_attempts or self._context.wait(pause_s):
             raise RedisUnavailable(outcome.why)
 
     def _refuse(self, row: int, text: str, records: Records, failed: Failed) -> None:

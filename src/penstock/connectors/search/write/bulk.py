@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
 
-from penstock.api import Records, TopicPartition
+from penstock.api import Backoff, Jitter, Records, TopicPartition
 from penstock.connectors.search.client.access import Client, has_errors, outcomes
 from penstock.connectors.search.client.errors import Answered, Unreachable
 from penstock.connectors.search.write.actions import Action
@@ -41,7 +41,7 @@ _BUSY_TYPES: Final = frozenset(
         "cluster_block_exception",  # such as full disks: transient
     }
 )
-_LONGEST_WAIT_S: Final = 60.0
+_LONGEST_WAIT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Sender:
     ) -> None:
         self._client = client
         self._retries = retries
-        self._backoff_ms = backoff_ms
+        self._backoff = Backoff(backoff_ms, _LONGEST_WAIT_MS, jitter=Jitter.HALF)
         self._stopped = stopped
 
     def send(self, actions: Sequence[Action]) -> list[Refusal]:
@@ -191,8 +191,7 @@ class Sender:
         """Waits before the next attempt, twice as long each time, minus up to half."""
         if attempt >= self._retries or self._stopped.is_set():
             raise error
-        longest_s = min(self._backoff_ms * 2 ** min(attempt, 20) / 1000, _LONGEST_WAIT_S)
-        if self._stopped.wait(longest_s * random.uniform(0.5, 1.0)):
+        if self._stopped.wait(self._backoff.delay_ms(attempt + 1, random) / 1000):
             raise error
 
 
