@@ -1,7 +1,7 @@
 """A task's flow as a value: everything the stage that hosts it needs.
 
-A plan is complete (no look-ups later), picklable (it travels to Spark's Python workers), and can be
-printed: `describe` shows users what a task will do.
+A plan is complete (no look-ups later), names plugins by `PluginRef`, is picklable (it travels to
+Spark's Python workers), and can be printed: `describe` shows users what a task will do.
 """
 
 from __future__ import annotations
@@ -25,19 +25,31 @@ from penstock.config.regex import compile_java
 from penstock.ids import TaskId
 from penstock.kafka.group_members import Member
 from penstock.kafka.limits import Limits
+from penstock.plugins.ref import PluginRef
 
 Settings = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class ConverterPlan:
-    """A converter class with its settings."""
+    """A converter with its settings."""
 
-    kind: type[HeaderConverter]
+    plugin: PluginRef[HeaderConverter]
     config: Config
 
     def build(self, use: Use) -> HeaderConverter:
-        return self.kind(self.config, use)
+        return self.plugin.load()(self.config, use)
+
+
+@dataclass(frozen=True, slots=True)
+class PredicatePlan:
+    """A predicate with its settings."""
+
+    plugin: PluginRef[Predicate]
+    config: Config
+
+    def build(self) -> Predicate:
+        return self.plugin.load()(self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +57,19 @@ class TransformPlan:
     """One transform of the chain, and the predicate that selects its records."""
 
     alias: str
-    kind: type[Transform]
+    plugin: PluginRef[Transform]
     config: Config
-    predicate: tuple[type[Predicate], Config] | None = None
+    predicate: PredicatePlan | None = None
     negate: bool = False
 
     def describe(self) -> str:
         condition = ""
         if self.predicate is not None:
-            condition = f" if {'not ' if self.negate else ''}{self.predicate[0].__name__}"
-        return f"{self.alias} ({self.kind.__name__}{condition})"
+            condition = f" if {'not ' if self.negate else ''}{self.predicate.plugin.name}"
+        return f"{self.alias} ({self.plugin.name}{condition})"
+
+    def build(self) -> Transform:
+        return self.plugin.load()(self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +84,16 @@ class Conversion:
     def describe(self) -> str:
         chain = ", ".join(transform.describe() for transform in self.transforms)
         return (
-            f"convert key {self.key.kind.__name__}, value {self.value.kind.__name__}, "
-            f"headers {self.header.kind.__name__}" + (f"; transform {chain}" if chain else "")
+            f"convert key {self.key.plugin.name}, value {self.value.plugin.name}, "
+            f"headers {self.header.plugin.name}" + (f"; transform {chain}" if chain else "")
         )
 
 
 @dataclass(frozen=True, slots=True)
 class InterceptorPlan:
-    """An interceptor class with the client's settings."""
+    """An interceptor with the client's settings."""
 
-    kind: type[ProducerInterceptor] | type[ConsumerInterceptor]
+    plugin: PluginRef[ProducerInterceptor | ConsumerInterceptor]
     config: Config = field(repr=False)  # may hold secrets
 
 
@@ -146,7 +161,7 @@ class SourcePlan:
 
     task: TaskId
     run: int  # which start of the task this is; results of an older one are not mistaken for ours
-    connector: type[SourceConnector]
+    connector: PluginRef[SourceConnector]
     config: Config
     conversion: Conversion
     tolerance: Tolerance
@@ -163,7 +178,7 @@ class SourcePlan:
         if self.transactions is not None:
             once = f", exactly once, a transaction per {self.transactions.boundary.value}"
         return (
-            f"{self.task}: read {self.connector.__name__}\n"
+            f"{self.task}: read {self.connector.name}\n"
             f"  {self.conversion.describe()}{_interceptor_text(self.interceptors)}\n"
             f"  produce to {self.producer.get('bootstrap.servers')}{once}"
         )
@@ -175,7 +190,7 @@ class SinkPlan:
 
     task: TaskId
     run: int
-    connector: type[SinkConnector]
+    connector: PluginRef[SinkConnector]
     config: Config
     conversion: Conversion
     tolerance: Tolerance
@@ -194,12 +209,12 @@ class SinkPlan:
         return (
             f"{self.task}: consume {topics} as {self.consumer.get('group.id')}\n"
             f"  {self.conversion.describe()}{_interceptor_text(self.interceptors)}\n"
-            f"  write with {self.connector.__name__}"
+            f"  write with {self.connector.name}"
         )
 
 
 def _interceptor_text(interceptors: Sequence[InterceptorPlan]) -> str:
-    names = ", ".join(interceptor.kind.__name__ for interceptor in interceptors)
+    names = ", ".join(interceptor.plugin.name for interceptor in interceptors)
     return f"; intercept {names}" if names else ""
 
 

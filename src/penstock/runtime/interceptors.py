@@ -13,6 +13,7 @@ from penstock.api import ConsumerInterceptor, ProducerInterceptor
 from penstock.config.define import LIST, ConfigDef, Key, invalid
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import InterceptorPlan
+from penstock.plugins.ref import PluginRef
 from penstock.plugins.registry import Kind, Registry
 
 CLASSES: Final = Key(
@@ -42,7 +43,7 @@ def plans(
     for name in _names(settings):
         kind = _find(registry, client, name)
         assert kind is not None
-        plans.append(InterceptorPlan(kind, kind.plugin.config.parse(settings)))
+        plans.append(InterceptorPlan(PluginRef.of(kind), kind.plugin.config.parse(settings)))
     return tuple(plans)
 
 

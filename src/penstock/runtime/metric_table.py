@@ -22,7 +22,8 @@ from penstock.cluster.records import State
 from penstock.flow.driver.reports import SlotStanding, Standing
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.ids import TaskId
-from penstock.plugins.registry import PluginClass, Registry
+from penstock.plugins.ref import PluginRef
+from penstock.plugins.registry import Registry
 from penstock.runtime.recording import PhaseTimes, Rebalances, TaskRecord
 
 Labels = Mapping[str, str]
@@ -85,8 +86,8 @@ def _task_labels(id: TaskId) -> dict[str, str]:
     return {"connector": id.connector, "task": str(id.number)}
 
 
-def _class_labels(kind: PluginClass) -> dict[str, str]:
-    return {"class": kind.plugin.class_name, "version": kind.plugin.version}
+def _class_labels(plugin: PluginRef[object]) -> dict[str, str]:
+    return {"class": plugin.class_name, "version": plugin.version}
 
 
 def _single(name: str, help: str, value: Callable[[Scrape], float | None]) -> Metric:
@@ -121,7 +122,7 @@ def _classes(
     name: str,
     labels: tuple[str, ...],
     help: str,
-    classes: Callable[[FlowPlan], Iterable[tuple[Labels, PluginClass]]],
+    classes: Callable[[FlowPlan], Iterable[tuple[Labels, PluginRef[object]]]],
 ) -> Metric:
     """An information about plugins of every running task: the value is 1."""
 
@@ -129,8 +130,8 @@ def _classes(
         for id in scrape.state.running.tasks:
             task = scrape.tasks.get(id)
             if task is not None:
-                for extra, kind in classes(task.plan):
-                    yield {**_task_labels(id), **extra, **_class_labels(kind)}, 1.0
+                for extra, plugin in classes(task.plan):
+                    yield {**_task_labels(id), **extra, **_class_labels(plugin)}, 1.0
 
     return Metric(name, (*_TASK, *labels, "class", "version"), help, samples)
 
@@ -386,10 +387,10 @@ def _phase_ratios(scrape: Scrape, phase: Phase) -> Iterator[Sample]:
             yield _task_labels(id), times.ratio(phase)
 
 
-def _predicates(plan: FlowPlan) -> Iterator[tuple[Labels, PluginClass]]:
+def _predicates(plan: FlowPlan) -> Iterator[tuple[Labels, PluginRef[object]]]:
     for transform in plan.conversion.transforms:
         if transform.predicate is not None:
-            yield {"transform": transform.alias}, transform.predicate[0]
+            yield {"transform": transform.alias}, transform.predicate.plugin
 
 
 _TASKS: Final = (
@@ -445,25 +446,25 @@ _TASKS: Final = (
         "kafka_connect_connector_task_key_converter_class",
         (),
         "Class and version of the key converter, as labels. Always 1.",
-        lambda plan: [({}, plan.conversion.key.kind)],
+        lambda plan: [({}, plan.conversion.key.plugin)],
     ),
     _classes(
         "kafka_connect_connector_task_value_converter_class",
         (),
         "Class and version of the value converter, as labels. Always 1.",
-        lambda plan: [({}, plan.conversion.value.kind)],
+        lambda plan: [({}, plan.conversion.value.plugin)],
     ),
     _classes(
         "kafka_connect_connector_task_header_converter_class",
         (),
         "Class and version of the header converter, as labels. Always 1.",
-        lambda plan: [({}, plan.conversion.header.kind)],
+        lambda plan: [({}, plan.conversion.header.plugin)],
     ),
     _classes(
         "kafka_connect_connector_transform_class",
         ("transform",),
         "Class and version of a transform, as labels. Always 1.",
-        lambda plan: [({"transform": t.alias}, t.kind) for t in plan.conversion.transforms],
+        lambda plan: [({"transform": t.alias}, t.plugin) for t in plan.conversion.transforms],
     ),
     _classes(
         "kafka_connect_connector_predicate_class",

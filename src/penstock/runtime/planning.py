@@ -15,7 +15,6 @@ from typing import Any, Final
 from penstock.api import (
     Connector,
     ConnectorContext,
-    Predicate,
     SinkConnector,
     SourceConnector,
 )
@@ -43,6 +42,7 @@ from penstock.flow.plan import (
     Conversion,
     ConverterPlan,
     FlowPlan,
+    PredicatePlan,
     SinkPlan,
     SourcePlan,
     Tolerance,
@@ -51,6 +51,7 @@ from penstock.flow.plan import (
     TransformPlan,
 )
 from penstock.ids import TaskId
+from penstock.plugins.ref import PluginRef
 from penstock.plugins.registry import Kind, Registry
 from penstock.runtime import interceptors
 from penstock.runtime.instances import stop
@@ -223,11 +224,11 @@ class Planner:
             transactions = (
                 self._transactions(framework) if worker_config.exactly_once(self._worker) else None
             )
-            groups = self._topic_groups(props)
+            groups = _topic_groups(props) if self._validator.creates_topics() else ()
             return SourcePlan(
                 task=task,
                 run=run,
-                connector=entry.cls,
+                connector=PluginRef.of(entry.cls),
                 config=own,
                 conversion=conversion,
                 tolerance=tolerance,
@@ -246,7 +247,7 @@ class Planner:
         return SinkPlan(
             task=task,
             run=run,
-            connector=entry.cls,
+            connector=PluginRef.of(entry.cls),
             config=own,
             conversion=conversion,
             tolerance=tolerance,
@@ -286,21 +287,23 @@ class Planner:
             **under(chosen, f"{name}."),
             CONVERTER_TYPE: name.partition(".")[0],
         }
-        return ConverterPlan(cls, cls.plugin.config.parse(settings))
+        return ConverterPlan(PluginRef.of(cls), cls.plugin.config.parse(settings))
 
     def _transform(self, alias: str, props: Props) -> TransformPlan:
         """One transform of the chain. Its settings are valid: `enrich` has checked them."""
         own = under(props, f"{keys.TRANSFORMS.name}.{alias}.")
         cls = self._registry.transform(own["type"].strip())
         assert cls is not None
-        predicate: tuple[type[Predicate], Config] | None = None
+        predicate: PredicatePlan | None = None
         if name := own.get("predicate"):
             theirs = under(props, f"{keys.PREDICATES.name}.{name}.")
             kind = self._registry.predicate(theirs["type"].strip())
             assert kind is not None
-            predicate = kind, kind.plugin.config.parse(theirs)
+            predicate = PredicatePlan(PluginRef.of(kind), kind.plugin.config.parse(theirs))
         negate = own.get("negate", "false").strip().lower() == "true"
-        return TransformPlan(alias, cls, cls.plugin.config.parse(own), predicate, negate)
+        return TransformPlan(
+            alias, PluginRef.of(cls), cls.plugin.config.parse(own), predicate, negate
+        )
 
     def _transactions(self, framework: Config) -> Transactions:
         interval = framework[keys.TRANSACTION_INTERVAL]
@@ -310,26 +313,26 @@ class Planner:
             framework[keys.OFFSETS_TOPIC] or self._worker[worker_keys.OFFSET_STORAGE_TOPIC],
         )
 
-    def _topic_groups(self, props: Props) -> tuple[TopicGroup, ...]:
-        if not self._validator.creates_topics() or not topic_creation.uses_topic_creation(props):
-            return ()
-        framework = topic_creation.with_topic_creation(ConfigDef(), props).parse(props)
-        groups: list[TopicGroup] = []
-        for name in topic_creation.topic_creation_groups(props):
-            include, exclude, replication, partitions = (
-                framework[key] for key in _group_keys(name)
+
+def _topic_groups(props: Props) -> tuple[TopicGroup, ...]:
+    """The groups of `topic.creation.*`, in order; none if the connector does not set them."""
+    if not topic_creation.uses_topic_creation(props):
+        return ()
+    framework = topic_creation.with_topic_creation(ConfigDef(), props).parse(props)
+    groups: list[TopicGroup] = []
+    for name in topic_creation.topic_creation_groups(props):
+        include, exclude, replication, partitions = (framework[key] for key in _group_keys(name))
+        everything = name == topic_creation.DEFAULT_GROUP
+        groups.append(
+            TopicGroup(
+                (".*",) if everything else tuple(include),
+                () if everything else tuple(exclude),
+                partitions,
+                replication,
+                topic_creation.topic_group_settings(name, props),
             )
-            everything = name == topic_creation.DEFAULT_GROUP
-            groups.append(
-                TopicGroup(
-                    (".*",) if everything else tuple(include),
-                    () if everything else tuple(exclude),
-                    partitions,
-                    replication,
-                    topic_creation.topic_group_settings(name, props),
-                )
-            )
-        return tuple(groups)
+        )
+    return tuple(groups)
 
 
 _CLIENT_SECRETS: Final = (

@@ -35,6 +35,7 @@ from penstock.flow.traces import trace_of
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
+from penstock.plugins.ref import PluginRef
 from penstock.testing.waiting import wait_until
 
 
@@ -49,7 +50,7 @@ def session() -> Iterator[Session]:
 
 def converter(kind: type[HeaderConverter], **props: str) -> ConverterPlan:
     settings = {name.replace("_", "."): text for name, text in props.items()}
-    return ConverterPlan(kind, kind.plugin.config.parse(settings))
+    return ConverterPlan(PluginRef.of(kind), kind.plugin.config.parse(settings))
 
 
 class Flow:
@@ -111,7 +112,7 @@ class Flow:
         return SourcePlan(
             TaskId(name, 0),
             self._runs,
-            connector,
+            PluginRef.of(connector),
             config or FILE_SOURCE.parse({"file": str(file), "topic": topic}),
             Conversion(
                 converter(StringConverter),
@@ -159,7 +160,7 @@ class Flow:
         return SinkPlan(
             TaskId(name, task),
             self._runs,
-            connector,
+            PluginRef.of(connector),
             config or FILE_SINK.parse({"file": str(file)}),
             Conversion(
                 key or converter(StringConverter),

@@ -29,6 +29,7 @@ from penstock.errors import DataError, Unavailable
 from penstock.flow.plan import DeadLetters, Tolerance, TransformPlan
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
+from penstock.plugins.ref import PluginRef
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -113,7 +114,7 @@ def test_failed_records_of_a_sink_go_to_the_dead_letter_topic_as_they_were_consu
         topic,
         connector=Journal,
         config=config,
-        transforms=(TransformPlan("fail", FailOnly, NOTHING),),
+        transforms=(TransformPlan("fail", PluginRef.of(FailOnly), NOTHING),),
         tolerance=Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead)),
     )
     flow.await_done(flow.start(plan), 1)
@@ -280,7 +281,7 @@ def test_a_sink_does_not_commit_a_record_whose_dead_letter_is_refused(
         topic,
         connector=Journal,
         config=Journal.plugin.config.parse({"folder": str(tmp_path)}),
-        transforms=(TransformPlan("fail", FailOnly, NOTHING),),
+        transforms=(TransformPlan("fail", PluginRef.of(FailOnly), NOTHING),),
         tolerance=Tolerance(tolerate_all=True, dead_letters=dead_letters(broker, dead)),
     )
     flow.start(plan)

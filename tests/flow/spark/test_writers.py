@@ -27,6 +27,7 @@ from penstock.config.define import ConfigDef
 from penstock.flow.plan import DeadLetters, Tolerance, TransformPlan
 from penstock.kafka import clients
 from penstock.kafka.broker import Broker
+from penstock.plugins.ref import PluginRef
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -495,7 +496,7 @@ class Elsewhere(Transform):
         return records.with_topics(["elsewhere"] * len(records))
 
 
-ELSEWHERE = (TransformPlan("elsewhere", Elsewhere, ConfigDef().parse({})),)
+ELSEWHERE = (TransformPlan("elsewhere", PluginRef.of(Elsewhere), ConfigDef().parse({})),)
 
 
 def test_offsets_are_of_the_topic_that_was_read_whatever_transforms_make_of_it(

@@ -25,6 +25,7 @@ from penstock.data.schema import INT8, OPTIONAL_STRING
 from penstock.data.schema import STRING as STRING_SCHEMA
 from penstock.errors import DataError
 from penstock.flow.plan import TransformPlan
+from penstock.plugins.ref import PluginRef
 
 # Spark's Python workers cannot import test modules; classes made here travel with the plan.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -46,7 +47,7 @@ class Rename(Transform):
         return records.with_values(shouted).only(kept)
 
 
-RENAME = (TransformPlan("rename", Rename, NOTHING),)
+RENAME = (TransformPlan("rename", PluginRef.of(Rename), NOTHING),)
 
 
 class Words(SourceConnector):

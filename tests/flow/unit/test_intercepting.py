@@ -24,6 +24,7 @@ from penstock.flow.messages import Intercepted
 from penstock.flow.plan import InterceptorPlan
 from penstock.flow.stage.intercepting import Interceptors
 from penstock.ids import TaskId
+from penstock.plugins.ref import PluginRef
 from penstock.testing.conformance import records_of
 from penstock.testing.waiting import wait_until
 
@@ -80,7 +81,7 @@ class Unmakable(Failing):
 
 
 def made(*kinds: type[ProducerInterceptor], clock: Callable[[], float] | None = None) -> Any:
-    plans = [InterceptorPlan(kind, CONFIG) for kind in kinds]
+    plans = [InterceptorPlan(PluginRef.of(kind), CONFIG) for kind in kinds]
     return Interceptors(plans, Context(), clock or (lambda: 0.0))
 
 
@@ -189,7 +190,7 @@ class Watching(ConsumerInterceptor):
 
 
 def test_a_sink_task_calls_its_interceptors() -> None:
-    run = Run(Batching(), 50, interceptors=(InterceptorPlan(Watching, CONFIG),))
+    run = Run(Batching(), 50, interceptors=(InterceptorPlan(PluginRef.of(Watching), CONFIG),))
     run.assign()
     run.frame(b"a", b"no", b"b")
     [commit] = wait_until(lambda: run.host.commands("commit"), 10, "a commit")

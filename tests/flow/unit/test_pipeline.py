@@ -15,7 +15,7 @@ from penstock.data.columns import Cells, Fields
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import INT8, OPTIONAL_STRING, STRING
 from penstock.errors import DataError, Unavailable
-from penstock.flow.plan import Conversion, ConverterPlan, Tolerance, TransformPlan
+from penstock.flow.plan import Conversion, ConverterPlan, PredicatePlan, Tolerance, TransformPlan
 from penstock.flow.stage.pipeline import (
     Pipeline,
     Stage,
@@ -24,6 +24,7 @@ from penstock.flow.stage.pipeline import (
     source_steps,
 )
 from penstock.flow.stage.retrying import Retrying
+from penstock.plugins.ref import PluginRef
 from penstock.transform.replace_field import REPLACE_FIELD, ReplaceFieldValue
 
 NOTHING = ConfigDef().parse({})
@@ -95,8 +96,9 @@ class Look(Transform):
         return records
 
 
-TEXT = ConverterPlan(Text, NOTHING)
-SHOUT = TransformPlan("shout", Shout, NOTHING)
+STARTS = PredicatePlan(PluginRef.of(Starts), NOTHING)
+TEXT = ConverterPlan(PluginRef.of(Text), NOTHING)
+SHOUT = TransformPlan("shout", PluginRef.of(Shout), NOTHING)
 
 
 def batch(*values: bytes | None, headers: list[list[Header]] | None = None) -> Records:
@@ -148,7 +150,7 @@ def test_a_transform_that_raises_is_asked_record_by_record() -> None:
 def test_a_predicate_says_which_records_a_transform_is_for(
     negate: bool, expected: list[str]
 ) -> None:
-    guarded = TransformPlan("shout", Shout, NOTHING, (Starts, NOTHING), negate)
+    guarded = TransformPlan("shout", PluginRef.of(Shout), NOTHING, STARTS, negate)
     records, failures = sink(guarded).run(batch(b"a", b"xb", None, b"d"))
     assert records.values.values == expected
     assert list(records.origins) == [0, 1, 3]
@@ -159,12 +161,12 @@ def test_a_predicate_says_which_records_a_transform_is_for(
 def test_a_predicate_may_hold_for_all_or_none(
     values: tuple[bytes, ...], expected: list[str]
 ) -> None:
-    guarded = TransformPlan("shout", Shout, NOTHING, (Starts, NOTHING))
+    guarded = TransformPlan("shout", PluginRef.of(Shout), NOTHING, STARTS)
     assert sink(guarded).run(batch(*values))[0].values.values == expected
 
 
 def test_failures_behind_a_predicate_keep_their_place() -> None:
-    guarded = TransformPlan("shout", Shout, NOTHING, (Starts, NOTHING), negate=True)
+    guarded = TransformPlan("shout", PluginRef.of(Shout), NOTHING, STARTS, negate=True)
     records, failures = sink(guarded).run(batch(b"xa", b"fail", b"drop", b"b"))
     assert records.values.values == ["xa", "B"]
     assert [failure.origin for failure in failures] == [1]
@@ -310,12 +312,12 @@ def test_a_header_converter_need_not_be_a_converter() -> None:
         ) -> list[bytes | None]:
             return [b"7"] * len(column)
 
-    steps = sink_steps(Conversion(TEXT, TEXT, ConverterPlan(Only, NOTHING)))
+    steps = sink_steps(Conversion(TEXT, TEXT, ConverterPlan(PluginRef.of(Only), NOTHING)))
     records, _ = Pipeline(steps, Tolerance()).run(batch(b"a", headers=[[Header("h", b"x")]]))
     assert list(records.headers[0]) == [Header("h", 7, INT8)]
 
 
-JSON = ConverterPlan(JsonConverter, JSON_CONVERTER.parse({"schemas.enable": "false"}))
+JSON = ConverterPlan(PluginRef.of(JsonConverter), JSON_CONVERTER.parse({"schemas.enable": "false"}))
 
 
 def fields(values: list[bytes | None], *transforms: TransformPlan, wanted: bool = True) -> Column:
@@ -340,9 +342,11 @@ def test_one_that_fails_costs_the_others_no_more_than_the_short_cut() -> None:
 
 
 def test_transforms_that_look_at_values_are_given_no_fields() -> None:
-    drop = TransformPlan("drop", ReplaceFieldValue, REPLACE_FIELD.parse({"exclude": "a"}))
-    look = TransformPlan("look", Look, NOTHING)
+    drop = TransformPlan(
+        "drop", PluginRef.of(ReplaceFieldValue), REPLACE_FIELD.parse({"exclude": "a"})
+    )
+    look = TransformPlan("look", PluginRef.of(Look), NOTHING)
     assert isinstance(fields([b'{"a":1,"b":2}'], drop), Fields)
     assert not isinstance(fields([b'{"a":1,"b":2}'], drop, look), Fields)
-    guarded = replace(drop, predicate=(Starts, NOTHING))
+    guarded = replace(drop, predicate=STARTS)
     assert not isinstance(fields([b'{"a":1,"b":2}'], guarded), Fields)

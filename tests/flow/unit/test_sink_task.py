@@ -30,6 +30,7 @@ from penstock.flow.stage import events, sink
 from penstock.flow.stage.failures import ToleranceExceeded
 from penstock.flow.stage.sink import SinkTask
 from penstock.ids import TaskId
+from penstock.plugins.ref import PluginRef
 from penstock.testing.waiting import wait_until
 
 from .test_chunks import frame
@@ -117,9 +118,11 @@ class Run:
                 made.append(target(context, batching))
                 return made[0]
 
-        text = ConverterPlan(StringConverter, StringConverter.plugin.config.parse({}))
+        text = ConverterPlan(PluginRef.of(StringConverter), StringConverter.plugin.config.parse({}))
         header = SimpleHeaderConverter.plugin.config.parse({})
-        conversion = Conversion(text, text, ConverterPlan(SimpleHeaderConverter, header))
+        conversion = Conversion(
+            text, text, ConverterPlan(PluginRef.of(SimpleHeaderConverter), header)
+        )
         config = ConfigDef().parse({})
         self.host = host or HostStub()
         self.task = SinkTask(
@@ -128,7 +131,7 @@ class Run:
             SinkPlan(
                 TaskId("sink", 0),
                 1,
-                Connector,
+                PluginRef.of(Connector),
                 config,
                 conversion,
                 tolerance or Tolerance(),

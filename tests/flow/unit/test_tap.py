@@ -20,8 +20,9 @@ from penstock.errors import DataError
 from penstock.flow.plan import Conversion, ConverterPlan, Tolerance, TransformPlan
 from penstock.flow.stage.pipeline import Pipeline, sink_steps, source_steps
 from penstock.flow.stage.tap import HIDDEN, Tap
+from penstock.plugins.ref import PluginRef
 
-JSON = ConverterPlan(JsonConverter, JSON_CONVERTER.parse({"schemas.enable": "false"}))
+JSON = ConverterPlan(PluginRef.of(JsonConverter), JSON_CONVERTER.parse({"schemas.enable": "false"}))
 HIDE = re.compile("password|token", re.IGNORECASE)
 NOTHING = ConfigDef().parse({})
 
@@ -72,7 +73,7 @@ class Watched:
         self.tap.written(places, refused or {}, {"step": "TASK_PUT"})
 
 
-DOUBLED = TransformPlan("twice", Doubled, NOTHING)
+DOUBLED = TransformPlan("twice", PluginRef.of(Doubled), NOTHING)
 
 
 def test_a_record_is_shown_after_each_step() -> None:

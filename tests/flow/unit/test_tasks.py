@@ -30,10 +30,13 @@ from penstock.flow.plan import (
 )
 from penstock.flow.traces import Trace
 from penstock.ids import TaskId
+from penstock.plugins.ref import PluginRef
 from penstock.testing.waiting import wait_until
 
-_TEXT = ConverterPlan(StringConverter, StringConverter.plugin.config.parse({}))
-_HEADER = ConverterPlan(SimpleHeaderConverter, SimpleHeaderConverter.plugin.config.parse({}))
+_TEXT = ConverterPlan(PluginRef.of(StringConverter), StringConverter.plugin.config.parse({}))
+_HEADER = ConverterPlan(
+    PluginRef.of(SimpleHeaderConverter), SimpleHeaderConverter.plugin.config.parse({})
+)
 CONVERSION = Conversion(_TEXT, _TEXT, _HEADER)
 
 
@@ -41,13 +44,25 @@ def sink(name: str) -> FlowPlan:
     config = FILE_SINK.parse({})
     task, tolerance = TaskId(name, 0), Tolerance()
     return SinkPlan(
-        task, 1, FileStreamSink, config, CONVERSION, tolerance, ("t",), None, {}, {}, {}
+        task,
+        1,
+        PluginRef.of(FileStreamSink),
+        config,
+        CONVERSION,
+        tolerance,
+        ("t",),
+        None,
+        {},
+        {},
+        {},
     )
 
 
 def source(name: str) -> FlowPlan:
     config = FILE_SOURCE.parse({"topic": "t"})
-    return SourcePlan(TaskId(name, 0), 1, FileStreamSource, config, CONVERSION, Tolerance(), {})
+    return SourcePlan(
+        TaskId(name, 0), 1, PluginRef.of(FileStreamSource), config, CONVERSION, Tolerance(), {}
+    )
 
 
 class SessionStub:

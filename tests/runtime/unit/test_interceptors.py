@@ -61,7 +61,7 @@ def sink(worker: dict[str, str], **props: str) -> SinkPlan:
 
 
 def kinds(plan: SourcePlan | SinkPlan) -> list[type]:
-    return [each.kind for each in plan.interceptors]
+    return [each.plugin.load() for each in plan.interceptors]
 
 
 def errors(worker: dict[str, str], props: dict[str, str]) -> dict[str, list[str]]:

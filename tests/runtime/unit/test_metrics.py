@@ -38,6 +38,7 @@ from penstock.flow.driver.reports import (
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.group import Figure
+from penstock.plugins.ref import PluginRef
 from penstock.plugins.registry import Registry
 from penstock.runtime.metric_table import SECTIONS, Slots
 from penstock.runtime.metrics import Metrics
@@ -65,7 +66,7 @@ class Clock:
 
 
 def converter(kind: type[StringConverter] | type[SimpleHeaderConverter]) -> ConverterPlan:
-    return ConverterPlan(kind, kind.plugin.config.parse({}))
+    return ConverterPlan(PluginRef.of(kind), kind.plugin.config.parse({}))
 
 
 CONVERSION = Conversion(
@@ -74,7 +75,7 @@ CONVERSION = Conversion(
 SINK_PLAN = SinkPlan(
     SINK,
     1,
-    FileStreamSink,
+    PluginRef.of(FileStreamSink),
     FILE_SINK.parse({}),
     CONVERSION,
     Tolerance(tolerate_all=True, log=True),
@@ -85,7 +86,13 @@ SINK_PLAN = SinkPlan(
     {},
 )
 SOURCE_PLAN = SourcePlan(
-    SOURCE, 1, FileStreamSource, FILE_SOURCE.parse({"topic": "t"}), CONVERSION, Tolerance(), {}
+    SOURCE,
+    1,
+    PluginRef.of(FileStreamSource),
+    FILE_SOURCE.parse({"topic": "t"}),
+    CONVERSION,
+    Tolerance(),
+    {},
 )
 STATE = replace(
     HerderState(Settings("http://w:1/", "w:1")),

@@ -310,15 +310,15 @@ def test_whoever_names_the_converter_configures_it(
 ) -> None:
     more = {f"value_converter_{name.replace('.', '_')}": text for name, text in worker.items()}
     plan = source_plan({**SOURCE, **connector}, planner(**more))
-    assert plan.conversion.value.kind is kind
+    assert plan.conversion.value.plugin.load() is kind
     [key] = [key for key in kind.plugin.config.keys if key.name == "schemas.enable"]  # type: ignore[attr-defined]
     assert plan.conversion.value.config[key] is schemas
-    assert plan.conversion.key.kind is StringConverter
+    assert plan.conversion.key.plugin.load() is StringConverter
 
 
 def test_a_converter_may_be_named_by_its_alias() -> None:
     plan = source_plan({**SOURCE, "key.converter": " ByteArrayConverter "})
-    assert plan.conversion.key.kind is ByteArrayConverter
+    assert plan.conversion.key.plugin.load() is ByteArrayConverter
 
 
 def test_a_producer_keeps_what_it_sends_in_order_and_waits_for_all_copies() -> None:
@@ -411,23 +411,24 @@ CHAIN = {
 
 def test_transforms_form_a_chain_in_the_order_of_their_aliases() -> None:
     chain = sink_plan({**SINK, **CHAIN}).conversion.transforms
-    assert [(each.alias, each.kind, each.config[TAG], each.negate) for each in chain] == [
+    assert [(each.alias, each.plugin.load(), each.config[TAG], each.negate) for each in chain] == [
         ("a", Tag, "x", False),
         ("b", Tag, "y", True),
     ]
     assert chain[0].predicate is None
     assert chain[1].predicate is not None
-    assert chain[1].predicate[0] is Every
+    assert chain[1].predicate.plugin.load() is Every
     assert "a (Tag), b (Tag if not Every)" in sink_plan({**SINK, **CHAIN}).describe()
 
 
 def test_headers_have_the_workers_converter_unless_the_connector_has_its_own() -> None:
-    assert sink_plan(SINK).conversion.header.kind is SimpleHeaderConverter
+    assert sink_plan(SINK).conversion.header.plugin.load() is SimpleHeaderConverter
     own = {**SINK, "header.converter": STRING, "header.converter.converter.encoding": "UTF-16"}
     plan = sink_plan(own).conversion.header
-    assert (plan.kind, plan.config.props["converter.type"]) == (StringConverter, "header")
+    assert (plan.plugin.load(), plan.config.props["converter.type"]) == (StringConverter, "header")
     assert plan.config.props["converter.encoding"] == "UTF-16"
-    assert sink_plan(SINK, planner(header_converter=JSON)).conversion.header.kind is JsonConverter
+    with_json = sink_plan(SINK, planner(header_converter=JSON))
+    assert with_json.conversion.header.plugin.load() is JsonConverter
 
 
 DEAD = {

@@ -45,15 +45,14 @@ class SinkPreview:
         self._start = reading.start_of(start, session.clock.now())
         self._read = 0
         self._refused = 0
-        plugin = plan.connector.plugin
-        self._class_name = plugin.task_class or plugin.class_name
+        self._class_name = plan.connector.runs_as
 
     def run(self) -> None:
         """Prints what would be written. Raises CommandError."""
         plan = self._plan
         client = reading.connect(self._settings)
         topics = self._topics(sorted(client.list_topics(timeout=reading.CONNECT_S).topics))
-        connector = plan.connector()
+        connector = plan.connector.load()()
         connector.check_installed(plan.config)
         context = SinkContextStub(plan.task, tolerates_errors=plan.tolerance.tolerate_all)
         writer = connector.open_preview(plan.config, context, _print)

@@ -44,9 +44,10 @@ def as_shown(plan: SourcePlan) -> SourcePlan:
 def _json_converter() -> ConverterPlan:
     from penstock.convert.json import JsonConverter
     from penstock.flow.plan import ConverterPlan
+    from penstock.plugins.ref import PluginRef
 
     settings = {"schemas.enable": "false", "decimal.format": "NUMERIC"}
-    return ConverterPlan(JsonConverter, JsonConverter.plugin.config.parse(settings))
+    return ConverterPlan(PluginRef.of(JsonConverter), JsonConverter.plugin.config.parse(settings))
 
 
 class Shown:
@@ -81,7 +82,7 @@ class SourcePreview:
         from penstock.plugins.contexts import SourceContextStub
 
         context = SourceContextStub(task=self._plan.task)  # without stored offsets
-        connector = self._plan.connector()
+        connector = self._plan.connector.load()()
         connector.check_installed(self._plan.config)
         reader = connector.open(self._plan.config, context)
         try:

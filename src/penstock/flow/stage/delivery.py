@@ -145,12 +145,6 @@ def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refuse
             f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
         ) from KafkaException(error)
     for message, error in refused:
-        failure = failures.produce_failure(task_class(plan), KafkaException(error))
+        failure = failures.produce_failure(plan.connector.runs_as, KafkaException(error))
         letter = failures.refused(message)
         failures_of.report([failure], lambda origin, letter=letter: letter)
-
-
-def task_class(plan: SourcePlan) -> str:
-    """The name of the task's Java class."""
-    plugin = plan.connector.plugin
-    return plugin.task_class or plugin.class_name

@@ -43,9 +43,9 @@ class Interceptors:
         self._all: list[Interceptor] = []
         for plan in plans:
             try:
-                self._all.append(plan.kind(plan.config, task))
+                self._all.append(plan.plugin.load()(plan.config, task))
             except Exception as error:
-                self._warn(plan.kind.__name__, "it cannot be created", error)
+                self._warn(plan.plugin.name, "it cannot be created", error)
 
     def __bool__(self) -> bool:
         return bool(self._all)

@@ -172,7 +172,7 @@ def sink_steps(plan: Conversion, *, fields: bool = False) -> list[Step]:
     """From consumed records (keys, values and headers are bytes) to the sink's records. With
     `fields`, values are `Fields` where possible."""
     key, value, header = _built(plan)
-    transforms = [(planned, planned.kind(planned.config)) for planned in plan.transforms]
+    transforms = [(planned, planned.build()) for planned in plan.transforms]
     if any(planned.predicate or not transform.keeps_fields for planned, transform in transforms):
         fields = False
 
@@ -217,7 +217,7 @@ def source_steps(plan: Conversion) -> list[Step]:
         return records.with_values(Column.of(cells, None))
 
     return [
-        *(_transform(planned, planned.kind(planned.config)) for planned in plan.transforms),
+        *(_transform(planned, planned.build()) for planned in plan.transforms),
         Step(
             Stage.HEADER_CONVERTER,
             header.plugin.class_name,
@@ -236,9 +236,8 @@ def _built(plan: Conversion) -> tuple[HeaderConverter, HeaderConverter, HeaderCo
 def _transform(plan: TransformPlan, transform: Transform) -> Step:
     apply: Apply = transform.apply
     if plan.predicate is not None:
-        kind, config = plan.predicate
-        apply = _guarded(transform, kind(config), plan.negate)
-    class_name = plan.kind.plugin.class_name
+        apply = _guarded(transform, plan.predicate.build(), plan.negate)
+    class_name = plan.plugin.class_name
     return Step(Stage.TRANSFORMATION, class_name, apply, transform.close, plan.alias)
 
 

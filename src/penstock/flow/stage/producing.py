@@ -9,7 +9,7 @@ from penstock.data.records import Records
 from penstock.flow.counts import Counts
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
-from penstock.flow.stage.delivery import Delivery, check_still_ours, task_class
+from penstock.flow.stage.delivery import Delivery, check_still_ours
 from penstock.flow.stage.failures import Failures
 from penstock.flow.stage.hosted import Hosted, HostPort
 from penstock.flow.stage.intercepting import Interceptors
@@ -59,7 +59,7 @@ class Producing(Hosted):
 
     def open_reader(self, context: SourceContext) -> SourceReader:
         self.interceptors = Interceptors(self.plan.interceptors, self)
-        connector = self.plan.connector()
+        connector = self.plan.connector.load()()
         connector.check_installed(self.plan.config)
         self._reader = reader = connector.open(self.plan.config, context)
         return reader
@@ -77,7 +77,7 @@ class Producing(Hosted):
         """Reports a record that the reader cannot build; raises ToleranceExceeded unless that is
         tolerated."""
         self.count(Counts(records=1, failed=1))
-        failure = Failure(0, Stage.TASK_POLL, task_class(self.plan), error)
+        failure = Failure(0, Stage.TASK_POLL, self.plan.connector.runs_as, error)
         self.failures.report([failure], failures.read(record))
 
     def close_client(self) -> None:

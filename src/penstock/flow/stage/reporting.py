@@ -18,8 +18,7 @@ class Reporting:
     """Reports failed records; any thread may call it."""
 
     def __init__(self, plan: SinkPlan, owned: Owned, count: Callable[[Counts], None]) -> None:
-        plugin = plan.connector.plugin
-        self.class_name = plugin.task_class or plugin.class_name
+        self.class_name = plan.connector.runs_as
         self._failures = Failures(plan.task, plan.tolerance)
         self._lock = threading.Lock()
         """Guards the failures."""

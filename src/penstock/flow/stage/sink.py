@@ -112,7 +112,7 @@ class SinkTask(Hosted):
         plan = self.plan
         with self.time.busy():
             self.interceptors = Interceptors(plan.interceptors, self)
-            connector = plan.connector()
+            connector = plan.connector.load()()
             connector.check_installed(plan.config)
             writer = connector.open(plan.config, StageSinkContext(self))
             self.opened.callback(writer.close)
