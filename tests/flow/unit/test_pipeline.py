@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -350,3 +351,28 @@ def test_transforms_that_look_at_values_are_given_no_fields() -> None:
     assert not isinstance(fields([b'{"a":1,"b":2}'], drop, look), Fields)
     guarded = replace(drop, predicate=STARTS)
     assert not isinstance(fields([b'{"a":1,"b":2}'], guarded), Fields)
+
+
+class Watching:
+    """Keeps the stages that it is told of."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int, int]] = []
+
+    @contextmanager
+    def stage(self, name: str, records: int, failed: Sized) -> Iterator[None]:
+        yield
+        self.stages.append((name, records, len(failed)))
+
+
+def test_an_observer_is_told_of_every_run_with_records_and_changes_nothing() -> None:
+    watching, records = Watching(), batch(b"a", b"raise", b"drop")
+    observed = sink(SHOUT)
+    observed.observer = watching
+    passed, failures = observed.run(records)
+    assert watching.stages == [("convert", 3, 1)]
+    alone, alone_failures = sink(SHOUT).run(records)
+    assert passed.values.values == alone.values.values
+    assert [f.origin for f in failures] == [f.origin for f in alone_failures]
+    observed.run(records.only([]))
+    assert len(watching.stages) == 1

@@ -74,7 +74,7 @@ class Delivery:
         """Converts records and sends them, and reports those that fail. Raises ToleranceExceeded if
         that is not tolerated, or RecordRefused."""
         interceptors = self._task.interceptors
-        converted, failed = interceptors.convert(self._pipeline, records)
+        converted, failed = self._pipeline.run(records)
         if interceptors and len(converted):
             converted = interceptors.on_send(converted)
         try:

@@ -1,4 +1,4 @@
-"""The interceptors of a task's client, called one after the other.
+"""The interceptors of a task's client, called one after the other by the task and its pipeline.
 
 A failing interceptor only logs a warning, at most one a minute.
 """
@@ -22,7 +22,6 @@ from penstock.api.interceptor import (
     StageDone,
 )
 from penstock.flow.plan import InterceptorPlan
-from penstock.flow.stage.pipeline import Failure, Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -99,20 +98,6 @@ class Interceptors:
             for interceptor in self._all:
                 with self._guarded(interceptor, "on_stage"):
                     interceptor.on_stage(done)
-
-    def receive(self, pipeline: Pipeline, records: Records) -> tuple[Records, Sequence[Failure]]:
-        """Converts consumed records."""
-        return self.convert(pipeline, self.on_consume(records))
-
-    def convert(self, pipeline: Pipeline, records: Records) -> tuple[Records, Sequence[Failure]]:
-        """Runs a pipeline, and reports the stage unless there are no records."""
-        if not self._all or not len(records):
-            return pipeline.run(records)
-        failed: list[Failure] = []
-        with self.stage("convert", len(records), failed):
-            converted, failures = pipeline.run(records)
-            failed += failures
-        return converted, failed
 
     def figures(self) -> list[Figure]:
         """The current figures of all interceptors."""

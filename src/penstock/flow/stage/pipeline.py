@@ -8,9 +8,11 @@ fails in a step skips the later ones; it is a `Failure`, and the others continue
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from penstock.api import HeaderConverter, Predicate, Transform, Use
 from penstock.data.columns import Cells
@@ -65,6 +67,13 @@ class Failure:
     cause: Exception
 
 
+class Observer(Protocol):
+    """Whoever wants to know when batches are converted."""
+
+    def stage(self, name: str, records: int, failed: Sized) -> AbstractContextManager[None]:
+        """The block is a stage of so many records, which fills `failed`."""
+
+
 @dataclass(slots=True)
 class Pipeline:
     """The steps of one task, in order."""
@@ -72,6 +81,7 @@ class Pipeline:
     steps: Sequence[Step]
     tolerance: Tolerance
     wait: Callable[[float], object] | None = None
+    observer: Observer | None = None
     tap: Tap | None = None
     """Watches the next records; may be set by another thread."""
     _retries: int = 0
@@ -89,7 +99,16 @@ class Pipeline:
 
     def run(self, records: Records) -> tuple[Records, list[Failure]]:
         """The records that passed all steps, and the failures; a record in neither was dropped by a
-        transform."""
+        transform. The observer is told of every run with records."""
+        if self.observer is None or not len(records):
+            return self._run(records)
+        failures: list[Failure] = []
+        with self.observer.stage("convert", len(records), failures):
+            passed, found = self._run(records)
+            failures += found
+        return passed, failures
+
+    def _run(self, records: Records) -> tuple[Records, list[Failure]]:
         failures: list[Failure] = []
         tap = self.tap  # another thread may replace it meanwhile
         watch = None if tap is None else tap.begin(records)

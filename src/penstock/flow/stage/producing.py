@@ -59,6 +59,7 @@ class Producing(Hosted):
 
     def open_reader(self, context: SourceContext) -> SourceReader:
         self.interceptors = Interceptors(self.plan.interceptors, self)
+        self.pipeline.observer = self.interceptors or None
         connector = self.plan.connector.load()()
         connector.check_installed(self.plan.config)
         self._reader = reader = connector.open(self.plan.config, context)

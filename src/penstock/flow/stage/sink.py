@@ -117,7 +117,8 @@ class SinkTask(Hosted):
             writer = connector.open(plan.config, StageSinkContext(self))
             self.opened.callback(writer.close)
             steps = sink_steps(plan.conversion, fields=writer.takes_fields)
-            pipeline = Pipeline(steps, plan.tolerance, self.wait_to_try_again)
+            observer = self.interceptors or None
+            pipeline = Pipeline(steps, plan.tolerance, self.wait_to_try_again, observer)
             self.opened.callback(pipeline.close)
         if self.stopping:
             return

@@ -120,7 +120,8 @@ class Writing:
             return
         self._consumer.arrived(received)
         original = failures.consumed(received.records, received.timestamp_type)
-        records, failed = self._task.interceptors.receive(self._pipeline, received.records)
+        consumed = self._task.interceptors.on_consume(received.records)
+        records, failed = self._pipeline.run(consumed)
         self._reporting.report(failed, original)
         self._task.count(
             Counts(
