@@ -1,13 +1,24 @@
-"""Java's `ssl.*` settings as a Python TLS context, of a client or a server, for connectors that
-are configured with them."""
+"""Java's `ssl.*` settings as a Python TLS context, of a client or a server, and Java's key stores,
+for connectors that are configured with them."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from penstock.config.define import HIGH, LOW, MEDIUM, PASSWORD, STRING, Importance, Key
-from penstock.host.tls import TlsSettings, client_context, server_context
+from penstock.host.key_stores import JavaStore, KeyStore, is_pem, opened
+from penstock.host.tls import TlsSettings, client_context, inlined, server_context
 
-__all__ = ["TlsSettings", "client_context", "server_context", "ssl_keys"]
+__all__ = [
+    "JavaStore",
+    "KeyStore",
+    "TlsSettings",
+    "client_context",
+    "inlined",
+    "is_pem",
+    "opened",
+    "server_context",
+    "ssl_keys",
+]
 
 _TEXTS: Final[Sequence[tuple[str, Importance, str]]] = (
     ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),

@@ -27,14 +27,14 @@ from cryptography.hazmat.primitives.asymmetric.types import (
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
-    pkcs12,
 )
 
 from penstock.config.define import HIDDEN, invalid
 from penstock.errors import ConfigInvalid
+from penstock.host import key_stores
+from penstock.host.key_stores import JavaStore, KeyStore
 
 VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
@@ -91,7 +91,6 @@ CIPHER_SUITES: Final[Mapping[str, str]] = {
 """Java's name (which is IANA's) of each TLS 1.2 cipher suite, and OpenSSL's."""
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s(.*?)-----END \1-----", re.DOTALL)
-_JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -182,12 +181,10 @@ def inlined(tls: TlsSettings) -> TlsSettings:
     client_context(tls)
     settings = {name: tls.settings[name] for name in _NOT_STORES if name in tls.settings}
     if (identity := _identity(tls)) is not None:
-        settings["ssl.keystore.key"] = identity.key.private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-        ).decode()
-        settings["ssl.keystore.certificate.chain"] = _pem(identity.chain)
+        settings["ssl.keystore.key"] = key_stores.pem_of_key(identity.key).decode()
+        settings["ssl.keystore.certificate.chain"] = key_stores.pem_of(identity.chain).decode()
     if (trusted := _trusted(tls)) is not None:
-        settings["ssl.truststore.certificates"] = _pem(trusted)
+        settings["ssl.truststore.certificates"] = key_stores.pem_of(trusted).decode()
     return TlsSettings(settings, tls.prefix)
 
 
@@ -195,10 +192,6 @@ def openssl_suites(tls: TlsSettings) -> list[str]:
     """OpenSSL's names of the cipher suites of TLSv1.2 that may be used; empty: all."""
     names = tls.names("ssl.cipher.suites", "")
     return [CIPHER_SUITES[name] for name in names if name in CIPHER_SUITES]
-
-
-def _pem(certificates: Sequence[x509.Certificate]) -> str:
-    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def _restrict(context: ssl.SSLContext, tls: TlsSettings) -> None:
@@ -279,10 +272,9 @@ def _stored_identity(tls: TlsSettings, location: str) -> _Identity:
         text = data.decode("latin-1")
         return _Identity(_pem_key(tls, text, setting), tuple(_pem_certificates(tls, text, setting)))
     store = _pkcs12(tls, "ssl.keystore", data)
-    if store.key is None or store.cert is None:
+    if store.key is None or store.own is None:
         raise tls.refusal(setting, "it does not contain a key with its certificate")
-    others = (additional.certificate for additional in store.additional_certs)
-    return _Identity(store.key, (store.cert.certificate, *others))
+    return _Identity(store.key, store.certificates)
 
 
 def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> None:
@@ -298,7 +290,7 @@ def _show(context: ssl.SSLContext, identity: _Identity, tls: TlsSettings) -> Non
     pem = identity.key.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
     )
-    pem += b"".join(certificate.public_bytes(Encoding.PEM) for certificate in identity.chain)
+    pem += key_stores.pem_of(identity.chain)
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # mode 0600
         file.write(pem)
         file.flush()
@@ -326,7 +318,7 @@ def _trust(context: ssl.SSLContext, tls: TlsSettings, identity: _Identity | None
         return
     # As in Java, a certificate in the store is trusted regardless of its issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cadata=_pem(trusted))
+    context.load_verify_locations(cadata=key_stores.pem_of(trusted).decode())
 
 
 def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:
@@ -342,10 +334,9 @@ def _trusted(tls: TlsSettings) -> list[x509.Certificate] | None:
     if _kind(tls, "ssl.truststore", data) == "PEM":
         return _pem_certificates(tls, data.decode("latin-1"), setting)
     store = _pkcs12(tls, "ssl.truststore", data)
-    certificates = [*([store.cert] if store.cert else []), *store.additional_certs]
-    if not certificates:
+    if not store.certificates:
         raise tls.refusal(setting, "it does not contain a certificate")
-    return [certificate.certificate for certificate in certificates]
+    return list(store.certificates)
 
 
 def _read(tls: TlsSettings, setting: str) -> bytes:
@@ -360,27 +351,28 @@ def _kind(tls: TlsSettings, store: str, data: bytes) -> str:
     setting = f"{store}.type"
     kind = (tls.text(setting) or "JKS").upper()
     location = tls.text(f"{store}.location")
-    if data.startswith(_JAVA_STORES):
+    try:
+        key_stores.refuse_java_store(data, location or "")
+    except JavaStore as refused:
         raise tls.refusal(
             f"{store}.location",
-            f"only Java can read this store. Convert it with 'keytool -importkeystore -srckeystore "
-            f"{location} -destkeystore {Path(location or '').stem}.p12 -deststoretype PKCS12', "
-            f"name the new file here and set {tls.name(setting)} to PKCS12",
-        )
+            f"only Java can read this store. Convert it with '{refused.command}', name the new "
+            f"file here and set {tls.name(setting)} to PKCS12",
+        ) from refused
     if kind == "PEM":
         return kind
     if kind not in ("PKCS12", "JKS"):
         raise tls.refusal(setting, "must be PEM or PKCS12")
-    if b"-----BEGIN " in data:
+    if key_stores.is_pem(data):
         raise tls.refusal(f"{store}.location", f"the file is PEM: set {tls.name(setting)} to PEM")
     # Java opens a PKCS12 file as JKS, too; keytool has written PKCS12 since Java 9.
     return "PKCS12"
 
 
-def _pkcs12(tls: TlsSettings, store: str, data: bytes) -> pkcs12.PKCS12KeyAndCertificates:
-    password = tls.text(f"{store}.password")
+def _pkcs12(tls: TlsSettings, store: str, data: bytes) -> KeyStore:
+    location, password = tls.text(f"{store}.location") or "", tls.text(f"{store}.password")
     try:
-        return pkcs12.load_pkcs12(data, None if password is None else password.encode())
+        return key_stores.opened(data, location, password)
     except ValueError as cause:
         text = f"it cannot be opened as PKCS12 with {tls.name(f'{store}.password')} ({cause})"
         raise tls.refusal(f"{store}.location", text) from cause

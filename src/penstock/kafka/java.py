@@ -1,5 +1,6 @@
-"""The settings of Java's Kafka clients that ours have, too: their types, and the values that Java
-accepts. Names, checks and messages are those of Kafka 4.2.0.
+"""The settings of Java's Kafka clients that ours have, too: one table with their types, the values
+that Java accepts, and their names for librdkafka and kafka-python. Names, checks and messages are
+those of Kafka 4.2.0.
 
     >>> PRODUCER.parse({"acks": "2", "batch.size": "-1"})
     Traceback (most recent call last):
@@ -11,21 +12,78 @@ all, -1, 0, 1
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from penstock.config.checks import at_least, between, checking, one_of, unless_none
 from penstock.config.define import BOOLEAN, INT, LONG, STRING, ConfigDef, Key
 
+MAX_INT: Final = 2**31 - 1
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
 
-def _number(name: str, low: int | None = 0, *, wide: bool = False) -> Key[int | None]:
-    check = None if low is None else unless_none(at_least(low))
-    return Key(name, LONG if wide else INT, default=None, check=check)
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `key`: as Java declares it. `librdkafka`, `kafka_python`: its name there, None
+    if it has no counterpart of the same meaning. `low`, `high`: the numbers that librdkafka
+    accepts."""
+
+    key: Key[Any]
+    librdkafka: str | None = None
+    low: int = 0
+    high: int = MAX_INT
+    kafka_python: str | None = None
+
+    def nearest(self, value: int) -> int:
+        """The number that librdkafka accepts in place of this one."""
+        return max(self.low, min(self.high, value))
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether it is passed on as it is written."""
+        return self.key.kind is STRING and self.key.check is None
+
+    def for_librdkafka(self, value: object) -> str | int | bool:
+        """A parsed value in librdkafka's words."""
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return self.nearest(value)
+        return str(value).strip().lower()
 
 
-def _word(name: str, *words: str, ignore_case: bool = False) -> Key[str | None]:
-    return Key(
-        name, STRING, default=None, check=unless_none(one_of(*words, ignore_case=ignore_case))
-    )
+def _number(
+    name: str,
+    least: int | None = 0,
+    *,
+    wide: bool = False,
+    to: tuple[int, int] | None = None,
+    named: str | None = None,
+    python: str | None = None,
+) -> Setting:
+    """A number, in Java from `least`. `to`: the range of librdkafka, where it is `named` so, by
+    default the same."""
+    check = None if least is None else unless_none(at_least(least))
+    key = Key(name, LONG if wide else INT, default=None, check=check)
+    if to is None:
+        return Setting(key, kafka_python=python)
+    return Setting(key, named or name, *to, kafka_python=python)
+
+
+def _word(name: str, *words: str, ignore_case: bool = False, same: bool = True) -> Setting:
+    """One of some words; librdkafka's are the `same`, in lower case."""
+    check = unless_none(one_of(*words, ignore_case=ignore_case))
+    return Setting(Key(name, STRING, default=None, check=check), name if same else None)
+
+
+def _flag(name: str, *, same: bool = True) -> Setting:
+    return Setting(Key(name, BOOLEAN, default=None), name if same else None)
+
+
+def _text(name: str) -> Setting:
+    return Setting(Key(name, STRING, default=None), name)
 
 
 def _bad_gzip_level(level: int | None) -> str | None:
@@ -35,57 +93,89 @@ def _bad_gzip_level(level: int | None) -> str | None:
 
 
 _CONNECTION: Final = (
+    _text("bootstrap.servers"),
+    _text("client.id"),
     _word("client.dns.lookup", "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    _word("security.protocol", "SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", ignore_case=True),
-    _number("metadata.max.age.ms", wide=True),
-    _number("reconnect.backoff.ms", wide=True),
-    _number("reconnect.backoff.max.ms", wide=True),
-    _number("retry.backoff.ms", wide=True),
-    _number("retry.backoff.max.ms", wide=True),
-    _number("connections.max.idle.ms", None, wide=True),
-    _number("socket.connection.setup.timeout.ms", None, wide=True),
-    _number("send.buffer.bytes", -1),
-    _number("receive.buffer.bytes", -1),
-    _number("request.timeout.ms"),
-    _word("metadata.recovery.strategy", "REBOOTSTRAP", "NONE", ignore_case=True),
-    _number("metadata.recovery.rebootstrap.trigger.ms", wide=True),
-    Key("enable.metrics.push", BOOLEAN, default=None),
-)
-
-CONNECTION: Final = ConfigDef(*_CONNECTION)
-"""Settings of every client."""
-
-PRODUCER: Final = ConfigDef(
-    *_CONNECTION,
-    _word("acks", "all", "-1", "0", "1"),
-    _number("linger.ms", wide=True),
-    _number("batch.size"),
-    _number("buffer.memory", wide=True),
-    _number("max.request.size"),
-    _number("retries"),
-    _number("delivery.timeout.ms"),
-    _number("max.in.flight.requests.per.connection", 1),
-    _number("transaction.timeout.ms", None),
-    Key("enable.idempotence", BOOLEAN, default=None),
-    _word("compression.type", "none", "gzip", "snappy", "lz4", "zstd"),
-    Key(
-        "compression.gzip.level",
-        INT,
-        default=None,
-        check=checking("[1,...,9] or -1", _bad_gzip_level),
+    _word(
+        "security.protocol",
+        "SASL_SSL",
+        "PLAINTEXT",
+        "SSL",
+        "SASL_PLAINTEXT",
+        ignore_case=True,
+        same=False,  # see `connection`
     ),
-    Key("compression.lz4.level", INT, default=None, check=unless_none(between(1, 17))),
-    Key("compression.zstd.level", INT, default=None, check=unless_none(between(-131_072, 22))),
-    Key("partitioner.ignore.keys", BOOLEAN, default=None),
+    _number("metadata.max.age.ms", wide=True, to=(1, _DAY_MS)),
+    _number("reconnect.backoff.ms", wide=True, to=(0, _HOUR_MS), python="reconnect_backoff_ms"),
+    _number("reconnect.backoff.max.ms", wide=True, to=(0, _HOUR_MS)),
+    _number("retry.backoff.ms", wide=True, to=(1, 300_000)),
+    _number("retry.backoff.max.ms", wide=True, to=(1, 300_000)),
+    _number("connections.max.idle.ms", None, wide=True, to=(1, MAX_INT)),
+    _number("socket.connection.setup.timeout.ms", None, wide=True, to=(1_000, MAX_INT)),
+    _number("send.buffer.bytes", -1, to=(0, 100_000_000), named="socket.send.buffer.bytes"),
+    _number("receive.buffer.bytes", -1, to=(0, 100_000_000), named="socket.receive.buffer.bytes"),
+    _number("request.timeout.ms", python="request_timeout_ms"),
+    _word("metadata.recovery.strategy", "REBOOTSTRAP", "NONE", ignore_case=True),
+    _number("metadata.recovery.rebootstrap.trigger.ms", wide=True, to=(0, MAX_INT)),
+    _flag("enable.metrics.push"),
+)
+_PRODUCER: Final = (
+    _text("transactional.id"),
+    _word("acks", "all", "-1", "0", "1"),
+    _number("linger.ms", wide=True, to=(0, 900_000)),
+    _number("batch.size", to=(1, MAX_INT)),
+    _number("buffer.memory", wide=True),  # librdkafka counts kilobytes
+    # Smaller limits are applied to each record: see `Limits`.
+    _number("max.request.size", to=(1_000, 1_000_000_000), named="message.max.bytes"),
+    _number("retries", to=(0, MAX_INT)),
+    _number("request.timeout.ms", to=(1, 900_000)),
+    _number("delivery.timeout.ms", to=(1, MAX_INT)),
+    _number("max.in.flight.requests.per.connection", 1, to=(1, 1_000_000)),
+    _number("transaction.timeout.ms", None, to=(1_000, MAX_INT)),
+    _flag("enable.idempotence"),
+    _word("compression.type", "none", "gzip", "snappy", "lz4", "zstd"),
+    Setting(
+        Key(
+            "compression.gzip.level",
+            INT,
+            default=None,
+            check=checking("[1,...,9] or -1", _bad_gzip_level),
+        )
+    ),
+    Setting(Key("compression.lz4.level", INT, default=None, check=unless_none(between(1, 17)))),
+    Setting(
+        Key("compression.zstd.level", INT, default=None, check=unless_none(between(-131_072, 22)))
+    ),
+    _flag("partitioner.ignore.keys", same=False),
+)
+_CONSUMER: Final = (
+    _text("group.id"),
+    _text("client.rack"),
+    _word("isolation.level", "read_committed", "read_uncommitted"),
+    _flag("check.crcs"),
+    _flag("allow.auto.create.topics"),
+    _number("fetch.min.bytes", to=(1, 100_000_000)),
+    _number("fetch.max.bytes", to=(1_000, 2_147_483_135)),
+    _number("max.partition.fetch.bytes", to=(1, 1_000_000_000)),
+    _number("fetch.max.wait.ms", to=(0, 300_000), named="fetch.wait.max.ms"),
 )
 
-CONSUMER: Final = ConfigDef(
-    *_CONNECTION,
-    _word("isolation.level", "read_committed", "read_uncommitted"),
-    Key("check.crcs", BOOLEAN, default=None),
-    Key("allow.auto.create.topics", BOOLEAN, default=None),
-    _number("fetch.min.bytes"),
-    _number("fetch.max.bytes"),
-    _number("max.partition.fetch.bytes"),
-    _number("fetch.max.wait.ms"),
-)
+
+def _table(*parts: Iterable[Setting]) -> Mapping[str, Setting]:
+    """Settings by their Java name; later ones replace earlier ones."""
+    return {setting.key.name: setting for part in parts for setting in part}
+
+
+CONNECTION_TABLE: Final = _table(_CONNECTION)
+PRODUCER_TABLE: Final = _table(_CONNECTION, _PRODUCER)
+CONSUMER_TABLE: Final = _table(_CONNECTION, _CONSUMER)
+
+
+def _checked(table: Mapping[str, Setting]) -> ConfigDef:
+    return ConfigDef(*(setting.key for setting in table.values() if not setting.is_free_text))
+
+
+CONNECTION: Final = _checked(CONNECTION_TABLE)
+"""Settings of every client that are checked."""
+PRODUCER: Final = _checked(PRODUCER_TABLE)
+CONSUMER: Final = _checked(CONSUMER_TABLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.connectors.http.client.messages import Answer, Request
 from penstock.connectors.http.sink import ConfluentHttpSink, LensesHttpSink
 from penstock.connectors.http.templates import Row
 from penstock.connectors.http.write.reports import Reporter, ReportLost, client_settings
+from tests.servers.certificates import Authority
 
 ROW = Row("t", 2, 5, 1_700, "k", None, {"a": 1}, None)
 REQUEST = Request("POST", "http://h/x", (), b'{"a":1}')
@@ -173,3 +175,32 @@ def test_settings_of_javas_producer() -> None:
     ):
         with pytest.raises(ConfigInvalid, match=next(iter(bad)).replace(".", r"\.")[:8]):
             client_settings(bad, "reporter.")
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_reports_read_javas_key_stores(kind: str, tmp_path: Path) -> None:
+    authority = Authority()
+    issued = authority.issue("client")
+    own, trusted = tmp_path / "own", tmp_path / "trusted"
+    if kind == "PEM":
+        own.write_text(issued.pem("secret"))
+        trusted.write_text(authority.pem())
+    else:
+        own.write_bytes(issued.pkcs12("secret"))
+        trusted.write_bytes(authority.pkcs12("secret"))
+    stores = {
+        "ssl.keystore.location": str(own),
+        "ssl.keystore.type": kind,
+        "ssl.truststore.location": str(trusted),
+        "ssl.truststore.type": kind,
+    }
+    stores |= {
+        "PEM": {"ssl.key.password": "secret"},
+        "PKCS12": {"ssl.keystore.password": "secret", "ssl.truststore.password": "secret"},
+    }[kind]
+    assert client_settings({"security.protocol": "SSL", **stores}, "reporter.") == {
+        "security.protocol": "SSL",
+        "ssl.ca.pem": authority.pem().strip(),
+        "ssl.certificate.pem": issued.chain_pem().strip(),
+        "ssl.key.pem": issued.key_pem().strip(),
+    }

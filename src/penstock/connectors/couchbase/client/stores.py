@@ -12,20 +12,11 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    pkcs12,
-)
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import Secret, invalid
+from penstock.api.tls import JavaStore, KeyStore, is_pem, opened
 from penstock.connectors.couchbase.client.access import Tls
-
-_JAVA_STORES: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")  # JKS, JCEKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +33,20 @@ def pem_files(tls: Tls, stack: ExitStack) -> PemFiles:
     trusted, certificate, key = tls.trusted, "", ""
     if trusted:
         content = _read(trusted, tls.trusted_setting)
-        if not _is_pem(content):
-            store = _pkcs12(content, trusted, tls.trusted_password, tls.trusted_setting)
-            trusted = _written(_chain(store), stack)
+        if not is_pem(content):
+            store = _opened(content, trusted, tls.trusted_password, tls.trusted_setting)
+            trusted = _written(store.certificates_pem(), stack)
     if tls.client:
         content = _read(tls.client, tls.client_setting)
-        if _is_pem(content):
+        if is_pem(content):
             certificate = key = tls.client
         else:
-            store = _pkcs12(content, tls.client, tls.client_password, tls.client_setting)
+            store = _opened(content, tls.client, tls.client_password, tls.client_setting)
             if store.key is None:
                 raise _refused(tls.client_setting, tls.client, "It has no private key")
-            certificate = _written(_chain(store), stack)
-            key = _written(
-                store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), stack
-            )
+            certificate = _written(store.certificates_pem(), stack)
+            key = _written(store.key_pem(), stack)
     return PemFiles(trusted, certificate, key)
-
-
-def _is_pem(content: bytes) -> bool:
-    return b"-----BEGIN " in content
 
 
 def _read(path: str, setting: str) -> bytes:
@@ -71,29 +56,17 @@ def _read(path: str, setting: str) -> bytes:
         raise _refused(setting, path, f"Cannot read the file: {error}") from error
 
 
-def _pkcs12(
-    content: bytes, path: str, password: Secret, setting: str
-) -> pkcs12.PKCS12KeyAndCertificates:
-    if content.startswith(_JAVA_STORES):
-        raise _refused(
-            setting,
-            path,
-            "It is a Java key store; convert it with: keytool -importkeystore -srckeystore "
-            f"{path} -destkeystore store.p12 -deststoretype PKCS12",
-        )
+def _opened(content: bytes, path: str, password: Secret, setting: str) -> KeyStore:
     try:
-        return pkcs12.load_pkcs12(content, password.value.encode() or None)
+        return opened(content, path, password.value)
+    except JavaStore as error:
+        raise _refused(
+            setting, path, f"It is a Java key store; convert it with: {error.command}"
+        ) from error
     except ValueError as error:
         raise _refused(
             setting, path, f"It is neither PEM nor PKCS12 with this password: {error}"
         ) from error
-
-
-def _chain(store: pkcs12.PKCS12KeyAndCertificates) -> bytes:
-    first = () if store.cert is None else (store.cert,)
-    return b"".join(
-        entry.certificate.public_bytes(Encoding.PEM) for entry in (*first, *store.additional_certs)
-    )
 
 
 def _written(content: bytes, stack: ExitStack) -> str:

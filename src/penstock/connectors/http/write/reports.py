@@ -18,6 +18,7 @@ import orjson
 
 from penstock.api import ConfigInvalid, PenstockError, Unavailable
 from penstock.api.settings import invalid
+from penstock.api.tls import TlsSettings, inlined
 from penstock.connectors.http.client.messages import Answer, Request
 from penstock.connectors.http.templates import Row, value_text
 
@@ -33,17 +34,13 @@ _SAME: Final = frozenset(
         "ssl.endpoint.identification.algorithm",
     }
 )  # fmt: skip
-_OTHER: Final = {
-    "delivery.timeout.ms": "message.timeout.ms",
+_OTHER: Final = {"delivery.timeout.ms": "message.timeout.ms"}
+_PEM: Final = {
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
-    "ssl.key.password": "ssl.key.password",
 }
-_PEM_FILES: Final = {
-    "ssl.truststore.location": ("ssl.truststore.type", "ssl.ca.location"),
-    "ssl.keystore.location": ("ssl.keystore.type", "ssl.certificate.location"),
-}
+_STORES: Final = ("ssl.truststore.", "ssl.keystore.", "ssl.key.password")
 
 
 class Kind(Enum):
@@ -95,6 +92,7 @@ def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, 
     """Translates settings of a Java producer to librdkafka. Raises ConfigInvalid, which names the
     setting, if one has no counterpart."""
     settings: dict[str, str] = {}
+    stores: dict[str, str] = {}
     for name, value in java_settings.items():
         if name in _SAME:
             settings[name] = value or "none"
@@ -108,17 +106,14 @@ def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, 
                 )
             settings["sasl.username"] = _unescaped(pairs["username"])
             settings["sasl.password"] = _unescaped(pairs["password"])
-        elif name in _PEM_FILES:
-            kind, rdkafka_name = _PEM_FILES[name]
-            if java_settings.get(kind, "JKS").upper() != "PEM":
-                text = f"reports need PEM files: set {prefix}{kind} to PEM"
-                raise ConfigInvalid([invalid(prefix + name, value, text)])
-            settings[rdkafka_name] = value
-            if rdkafka_name == "ssl.certificate.location":
-                settings["ssl.key.location"] = value
-        elif name not in ("ssl.truststore.type", "ssl.keystore.type"):
+        elif name.startswith(_STORES):
+            stores[name] = value
+        else:
             text = "not supported for reports; remove it"
             raise ConfigInvalid([invalid(prefix + name, value, text)])
+    if stores:
+        tls = inlined(TlsSettings(stores, prefix))
+        settings |= {pem: text for name, pem in _PEM.items() if (text := tls.text(name))}
     return settings
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import Secret
+from penstock.api.tls import JavaStore, is_pem, opened
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -120,35 +121,18 @@ def _written(path: Path, data: bytes) -> str:
 def _pem(store: Store, setting: str) -> tuple[bytes, bytes]:
     """The certificates of a file, and its private key (empty: it has none), as PEM. Raises
     ConfigInvalid."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.serialization import pkcs12
-
     try:
         data = Path(store.path).read_bytes()
     except OSError as error:
         raise ConfigInvalid([f"{setting} cannot be read: {error}"]) from error
-    if b"-----BEGIN" in data:
+    if is_pem(data):
         return data, data if b"PRIVATE KEY" in data else b""
-    if data.startswith(b"\xfe\xed\xfe\xed"):
-        raise ConfigInvalid(
-            [
-                f"{setting} is a JKS file, which is not supported; convert it with: keytool "
-                f"-importkeystore -srckeystore {store.path} -destkeystore store.p12 "
-                "-deststoretype PKCS12"
-            ]
-        )
     try:
-        bundle = pkcs12.load_pkcs12(data, store.password.value.strip().encode() or None)
+        contents = opened(data, store.path, store.password.value.strip())
+    except JavaStore as error:
+        raise ConfigInvalid(
+            [f"{setting} is a JKS file, which is not supported; convert it with: {error.command}"]
+        ) from error
     except ValueError as error:
         raise ConfigInvalid([f"{setting} is neither PEM nor PKCS #12: {error}"]) from error
-    own = [] if bundle.cert is None else [bundle.cert]
-    encoding = serialization.Encoding.PEM
-    certificates = b"".join(
-        entry.certificate.public_bytes(encoding) for entry in (*own, *bundle.additional_certs)
-    )
-    key = b""
-    if bundle.key is not None:
-        key = bundle.key.private_bytes(
-            encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    return certificates, key
+    return contents.certificates_pem(), contents.key_pem()
