@@ -29,6 +29,7 @@ from penstock.flow.messages import Failed as SinkFailed
 from penstock.flow.messages import Stopped
 from penstock.flow.plan import Tolerance
 from penstock.flow.stage import retrying, sink
+from penstock.testing.waiting import wait_until
 
 from .test_chunks import frame
 from .test_sink_task import HostStub, Run
@@ -420,7 +421,7 @@ def test_an_error_that_a_retry_may_help_does_not_fail_the_task(call: str) -> Non
         with run.task.turn:
             run.consuming._idle_at = 0.0
             run.task.turn.notify_all()
-        script.settle()
+        wait_until(lambda: call in target.calls, 10, "the call")
     script.commit()
     script.settle()
     assert call in target.calls
