@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import boto3
 import pytest
 from botocore.config import Config
-from penstock.connectors.files.settings.s3_source import s3_source_plan
 
 from penstock.api import (
     DataError,
@@ -23,6 +22,7 @@ from penstock.api import (
 )
 from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.files.objects import AivenS3Source, S3Sink, S3Source
+from penstock.connectors.files.settings.s3 import s3_source_plan
 from penstock.testing.conformance import SourceConformance
 from penstock.testing.contexts import SinkContextStub, SourceContextStub
 from tests.servers.object_store import INSTALL, FaultyProxy, ObjectStore, is_installed
