@@ -1,8 +1,10 @@
-"""How plugins declare their settings: a `Key` each, their types, importances and checks.
+"""How plugins declare their settings: a function per type (`text`, `flag`, `number` …), alone or in
+a `Group`. Each returns a `Key`, which can also be made directly.
 
->>> FILE = Key("file", STRING, importance=HIGH, check=non_empty(), doc="Where records go.")
->>> ROWS = Key("rows", INT, default=500, check=at_least(1), doc="Records per write.")
->>> config = ConfigDef(FILE, ROWS).parse({"file": "/tmp/out"})
+>>> SETTINGS = Group("Writing", importance=HIGH)
+>>> FILE = SETTINGS.text("file", REQUIRED, "Where records go.", check=non_empty())
+>>> ROWS = SETTINGS.number("rows", 500, "Records per write.", at_least=1)
+>>> config = ConfigDef(*SETTINGS).parse({"file": "/tmp/out"})
 >>> config[FILE], config[ROWS]
 ('/tmp/out', 500)
 """
@@ -22,6 +24,25 @@ from penstock.config.checks import (
     unless_none,
     valid_regex,
     valid_regexes,
+)
+from penstock.config.declare import (
+    Bounded,
+    Declares,
+    Facts,
+    Group,
+    choice,
+    class_name,
+    double,
+    flag,
+    ignored,
+    listing,
+    long,
+    number,
+    refused,
+    secret,
+    setting,
+    short,
+    text,
 )
 from penstock.config.define import (
     BOOLEAN,
@@ -77,11 +98,15 @@ __all__ = [
     "SHORT",
     "STRING",
     "UNIQUE_LIST",
+    "Bounded",
     "Check",
     "Choices",
     "Config",
     "ConfigDef",
     "ConfigValue",
+    "Declares",
+    "Facts",
+    "Group",
     "Importance",
     "Key",
     "Kind",
@@ -96,16 +121,29 @@ __all__ = [
     "at_most",
     "between",
     "checking",
+    "choice",
+    "class_name",
     "compile_java",
     "described",
+    "double",
     "entries",
+    "flag",
+    "ignored",
     "invalid",
+    "listing",
+    "long",
     "missing",
     "non_empty",
     "non_empty_list",
     "non_null",
+    "number",
     "one_of",
+    "refused",
+    "secret",
+    "setting",
+    "short",
     "shown",
+    "text",
     "unless_none",
     "valid_regex",
     "valid_regexes",
