@@ -116,9 +116,8 @@ soak: $(READY) ## at length what `make test` does a little of: random faults for
 format: $(READY) ## format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
 
-docs: $(RUNTIME) ## write docs/settings.md and docs/metrics.md anew from what workers declare
-	@$(BIN)/penstock explain --page > docs/settings.md.new && mv docs/settings.md.new docs/settings.md
-	@$(BIN)/penstock explain metrics --page > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+docs: $(RUNTIME) ## write docs/settings.md, docs/settings/ and docs/metrics.md anew from what workers declare
+	@$(BIN)/penstock explain --pages docs
 
 site: docs ## build the documentation as a site, in build/site; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

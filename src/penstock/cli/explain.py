@@ -1,18 +1,25 @@
 """`penstock explain`: what every setting and metric means.
 
-`docs/settings.md` is `penstock explain --page`, `docs/metrics.md` is `penstock explain metrics
---page`; a test compares them.
+`penstock explain --pages docs` writes the pages of the documentation with the same texts: what
+`make docs` runs, and a test compares.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 
 @click.command()
 @click.argument("what", required=False)
-@click.option("--page", "whole", is_flag=True, help="The page of the documentation, as Markdown.")
-def explain(what: str | None, whole: bool) -> None:
+@click.option(
+    "--pages",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the pages of the documentation about settings and metrics to this folder.",
+)
+def explain(what: str | None, folder: Path | None) -> None:
     """List settings and metrics, and explain what they mean.
 
     WHAT is `worker`, `standalone`, `source` or `sink`, a plugin by any of its names, a setting,
@@ -21,10 +28,10 @@ def explain(what: str | None, whole: bool) -> None:
     from penstock.cli import explanations  # it imports what workers do
     from penstock.plugins.registry import Registry
 
-    if whole and what == explanations.METRICS:
-        click.echo(explanations.metrics_page(), nl=False)
-    elif whole:
-        click.echo(explanations.page(Registry.installed()), nl=False)
+    if folder is not None:
+        for path, page in explanations.pages(Registry.installed()).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(page)
     elif what is None:
         click.echo("\n".join(explanations.contents(Registry.installed())))
     else:

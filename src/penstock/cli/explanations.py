@@ -39,10 +39,11 @@ _ELSEWHERE: Final = frozenset({Kind.TRANSFORM, Kind.PREDICATE})  # docs/transfor
 _INTRODUCTION: Final = """\
 # Settings
 
-All settings that penstock reads, generated from their declarations. `penstock explain` shows the
-same in a terminal: for one subject (`penstock explain worker`), one plugin
-(`penstock explain FileStreamSource`) or one setting (`penstock explain tasks.max`). `make docs`
-rewrites this page. Transforms and predicates have [a page of their own](transforms.md).
+All settings that penstock reads, generated from their declarations: a page for each family of
+plugins. `penstock explain` shows the same in a terminal: for one subject
+(`penstock explain worker`), one plugin (`penstock explain FileStreamSource`) or one setting
+(`penstock explain tasks.max`). `make docs` rewrites these pages. Transforms and predicates have
+[a page of their own](transforms.md).
 
 Names, types, defaults and what is valid are Kafka Connect's, unless a setting begins with
 `penstock.` or `spark.`. A worker's settings that begin with `producer.`, `consumer.` or `admin.`,
@@ -50,6 +51,31 @@ and a connector's that begin with `producer.override.`, `consumer.override.` or 
 configure Kafka's clients, with the names of the Java clients' settings. Of these,
 `interceptor.classes` names [interceptors](interceptors.md), which read their settings from there.
 """
+_PAGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "workers": ("Workers", ()),
+    "connectors": ("All connectors", ()),
+    "jdbc": ("JDBC", ("connectors.jdbc",)),
+    "files": ("Files and object stores", ("connectors.files", "connectors.file")),
+    "mongodb": ("MongoDB", ("connectors.mongodb",)),
+    "elasticsearch": ("Elasticsearch and OpenSearch", ("connectors.search",)),
+    "cassandra": ("Cassandra", ("connectors.cassandra",)),
+    "couchbase": ("Couchbase", ("connectors.couchbase",)),
+    "redis": ("Redis", ("connectors.redis",)),
+    "http": ("HTTP", ("connectors.http",)),
+    "mqtt": ("MQTT", ("connectors.mqtt",)),
+    "testing": ("Generator and black hole", ("connectors.generator", "connectors.blackhole")),
+    "converters": ("Converters", ("convert",)),
+    "schema-registry": ("Converters with a Schema Registry", ("schema_registry",)),
+    "providers": ("Config providers", ("runtime.providers",)),
+    "interceptors": ("Interceptors", ("interceptors",)),
+}
+"""The pages of settings: title, and the modules of the plugins on it."""
+_GENERAL: Final = {
+    "worker": "workers",
+    "standalone": "workers",
+    "source": "connectors",
+    "sink": "connectors",
+}
 
 
 METRICS: Final = "metrics"
@@ -73,6 +99,8 @@ class Subject:
     title: str
     about: str
     definition: ConfigDef
+    page: str | None
+    """The page with its settings; None: that of transforms, or none, as it is not penstock's."""
 
 
 def subjects(registry: Registry) -> list[Subject]:
@@ -85,7 +113,7 @@ def subjects(registry: Registry) -> list[Subject]:
     }
     return [
         *(
-            Subject((name,), _TITLES[name], "", definition)
+            Subject((name,), _TITLES[name], "", definition, _GENERAL[name])
             for name, definition in definitions.items()
         ),
         *(
@@ -103,16 +131,44 @@ def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
     entry = InstalledPlugin(kind, cls, cls.plugin)
     names = (entry.plugin.class_name, *sorted(entry.names() - {entry.plugin.class_name}))
     about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
-    return Subject(names, _KINDS[kind], about, entry.plugin.config)
+    return Subject(names, _KINDS[kind], about, entry.plugin.config, _page_of(kind, cls))
 
 
-def page(registry: Registry) -> str:
-    """The page of the documentation: every subject without a separate page."""
-    parts = [_INTRODUCTION]
-    elsewhere = {_KINDS[kind] for kind in _ELSEWHERE}
+def _page_of(kind: Kind, cls: PluginClass) -> str | None:
+    module = f"{cls.__module__.removeprefix('penstock.')}."
+    pages = (
+        page
+        for page, (_, packages) in _PAGES.items()
+        if any(module.startswith(f"{package}.") for package in packages)
+    )
+    return None if kind in _ELSEWHERE else next(pages, None)
+
+
+def pages(registry: Registry) -> dict[str, str]:
+    """The generated pages of the documentation, by path: settings, an index of them, metrics."""
+    by_page: dict[str, list[Subject]] = {page: [] for page in _PAGES}
     for subject in subjects(registry):
-        if subject.title in elsewhere:
-            continue
+        if subject.page is not None:
+            by_page[subject.page].append(subject)
+    index = [_INTRODUCTION, "| Page | Settings of |\n| --- | --- |"]
+    made = {"metrics.md": _metrics_page()}
+    for page, listed in by_page.items():
+        title = _PAGES[page][0]
+        names = dict.fromkeys(_heading(subject) for subject in listed)
+        index.append(f"| [{title}](settings/{page}.md) | {', '.join(names)} |")
+        made[f"settings/{page}.md"] = _settings_page(title, listed)
+    made["settings.md"] = index[0] + "\n" + "\n".join(index[1:]) + "\n"
+    return made
+
+
+def _heading(subject: Subject) -> str:
+    name = subject.names[0]
+    return subject.title if name in _TITLES else f"`{name.rpartition('.')[2]}`"
+
+
+def _settings_page(title: str, listed: Sequence[Subject]) -> str:
+    parts = [f"# Settings: {title}\n"]
+    for subject in listed:
         name = subject.names[0]
         if name in _TITLES:
             parts.append(f"## {subject.title}\n")
@@ -124,7 +180,7 @@ def page(registry: Registry) -> str:
     return "\n".join(parts)
 
 
-def metrics_page() -> str:
+def _metrics_page() -> str:
     """The page of the documentation with all metrics."""
     parts = [_METRICS_INTRODUCTION]
     for section in SECTIONS:

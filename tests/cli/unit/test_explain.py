@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from penstock.cli.explanations import metrics_page, page, subjects
+from penstock.cli.explanations import pages, subjects
 from penstock.plugins.registry import Kind, Registry
 from penstock.runtime.providers import PROVIDERS
 from tests.places import ROOT
@@ -16,8 +18,26 @@ REGISTRY = Registry.installed()
 
 
 def test_the_pages_are_up_to_date() -> None:
-    assert (DOCS / "settings.md").read_text() == page(REGISTRY), "`make docs` writes it anew"
-    assert (DOCS / "metrics.md").read_text() == metrics_page(), "`make docs` writes it anew"
+    made = pages(REGISTRY)
+    files = [DOCS / "settings.md", DOCS / "metrics.md", *(DOCS / "settings").iterdir()]
+    stored = {str(file.relative_to(DOCS)): file.read_text() for file in files}
+    assert stored.keys() == made.keys(), "`make docs` writes them anew; delete what is left over"
+    for path, page in made.items():
+        assert stored[path] == page, f"{path}: `make docs` writes it anew"
+
+
+def test_every_plugin_that_is_built_in_has_its_settings_on_a_page() -> None:
+    made = "\n".join(pages(REGISTRY).values())
+    elsewhere = REGISTRY.of_kind(Kind.TRANSFORM, Kind.PREDICATE)
+    names = {found.plugin.class_name for found in REGISTRY.of_kind(*Kind)}
+    names -= {found.plugin.class_name for found in elsewhere}
+    assert {name for name in names if f"`{name}`" not in made} == set()
+
+
+def test_the_pages_are_written_to_a_folder(penstock: Penstock, tmp_path: Path) -> None:
+    assert penstock("explain", "--pages", str(tmp_path)).code == 0
+    written = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.md")}
+    assert written == pages(REGISTRY).keys()
 
 
 def test_there_is_a_subject_for_everything_that_has_settings() -> None:
