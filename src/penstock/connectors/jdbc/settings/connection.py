@@ -8,21 +8,15 @@ from typing import Final
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
-    MEDIUM,
-    PASSWORD,
-    STRING,
+    REQUIRED,
     Config,
-    Key,
+    Group,
     Rule,
     Secret,
-    at_least,
     checking,
-    one_of,
+    text,
 )
 from penstock.connectors.jdbc.drivers.database import Database
 from penstock.connectors.jdbc.drivers.jvm.jars import CLASS, JARS, problem
@@ -30,87 +24,31 @@ from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.drivers.products import DIALECT_NAMES
 from penstock.connectors.jdbc.drivers.url import Kind, Url, parse
 
-CONNECTION_URL: Final = Key(
-    "connection.url",
-    STRING,
-    importance=HIGH,
-    doc="JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:. "
-    "Any other database needs its JDBC driver, see `penstock.jdbc.driver.jars`.",
-    group="Connection",
-    order=1,
-)
-CONNECTION_USER: Final = Key(
-    "connection.user",
-    STRING,
-    default=None,
-    importance=HIGH,
-    doc="User to connect as; overrides the one in the URL.",
-    group="Connection",
-    order=2,
-)
-CONNECTION_PASSWORD: Final = Key(
-    "connection.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="Password to connect with; overrides the one in the URL.",
-    group="Connection",
-    order=3,
-)
-CONNECTION_ATTEMPTS: Final = Key(
-    "connection.attempts",
-    INT,
-    default=3,
-    importance=LOW,
-    check=at_least(1),
-    doc="Maximum number of attempts to connect.",
-    group="Connection",
-    order=4,
-)
-CONNECTION_BACKOFF_MS: Final = Key(
-    "connection.backoff.ms",
-    INT,
-    default=10_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="Milliseconds between two attempts to connect.",
-    group="Connection",
-    order=5,
-)
+# fmt: off
+CONNECTION: Final = Group("Connection", importance=LOW)
+CONNECTION_URL: Final = CONNECTION.text("connection.url", REQUIRED,
+    "JDBC URL of the database: jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb: or jdbc:sqlite:. Any "
+    "other database needs its JDBC driver, see `penstock.jdbc.driver.jars`.", importance=HIGH)
+CONNECTION_USER: Final = CONNECTION.text("connection.user", None,
+    "User to connect as; overrides the one in the URL.", importance=HIGH)
+CONNECTION_PASSWORD: Final = CONNECTION.secret("connection.password", None,
+    "Password to connect with; overrides the one in the URL.", importance=HIGH)
+CONNECTION_ATTEMPTS: Final = CONNECTION.number("connection.attempts", 3,
+    "Maximum number of attempts to connect.", at_least=1)
+CONNECTION_BACKOFF_MS: Final = CONNECTION.number("connection.backoff.ms", 10_000,
+    "Milliseconds between two attempts to connect.", at_least=0)
 DIALECTS: Final = (
     *(kind.value for kind in (Kind.POSTGRESQL, Kind.MYSQL, Kind.SQLITE)),
     *DIALECT_NAMES,
 )
-DIALECT_NAME: Final = Key(
-    "dialect.name",
-    STRING,
-    default="",
-    importance=LOW,
-    check=one_of("", *DIALECTS),
-    doc="The database's dialect. By default, that of the URL.",
-    group="Connection",
-    order=6,
-)
-DRIVER_JARS: Final = Key(
-    JARS,
-    LIST,
-    default=(),
-    importance=LOW,
-    doc="Jars with the JDBC driver of a database other than PostgreSQL, MySQL, MariaDB and SQLite: "
+DIALECT_NAME: Final = CONNECTION.choice("dialect.name", "", ("", *DIALECTS),
+    "The database's dialect. By default, that of the URL.")
+DRIVER_JARS: Final = CONNECTION.listing(JARS, (),
+    "Jars with the JDBC driver of a database other than PostgreSQL, MySQL, MariaDB and SQLite: "
     "files, folders or `folder/*`, on every machine that runs tasks. By default, those listed in "
-    "the environment variable CLASSPATH.",
-    group="Connection",
-    order=7,
-)
-DRIVER_CLASS: Final = Key(
-    CLASS,
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The class of that driver, if its jar does not declare it.",
-    group="Connection",
-    order=8,
-)
+    "the environment variable CLASSPATH.")
+DRIVER_CLASS: Final = CONNECTION.text(CLASS, "",
+    "The class of that driver, if its jar does not declare it.")
 
 
 def _foreign_provider(name: str | None) -> str | None:
@@ -122,33 +60,17 @@ def _foreign_provider(name: str | None) -> str | None:
     )
 
 
-CREDENTIALS_PROVIDER: Final = Key(
-    "jdbc.credentials.provider.class",
-    STRING,
-    default="",
-    importance=LOW,
-    check=checking("DefaultJdbcCredentialsProvider", _foreign_provider),
-    doc="Where user and password come from. Only the default provider is supported, which uses "
+CREDENTIALS_PROVIDER: Final = CONNECTION.text("jdbc.credentials.provider.class", "",
+    "Where user and password come from. Only the default provider is supported, which uses "
     "`connection.user` and `connection.password`.",
-    group="Connection",
-    order=9,
-)
+    check=checking("DefaultJdbcCredentialsProvider", _foreign_provider))
 
-QUOTE_SQL_IDENTIFIERS: Final = Key(
-    "quote.sql.identifiers",
-    STRING,
-    default="always",
-    importance=MEDIUM,
-    check=one_of("always", "never", ignore_case=True),
-    doc="When to quote the names of tables and columns in statements.",
-)
-SQL_QUOTE_IDENTIFIERS: Final = Key(
-    "sql.quote.identifiers",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Aiven's name for `quote.sql.identifiers`: false is `never`.",
-)
+QUOTING: Final = Group()
+QUOTE_SQL_IDENTIFIERS: Final = QUOTING.choice(
+    "quote.sql.identifiers", "always", ("always", "never"),
+    "When to quote the names of tables and columns in statements.", ignore_case=True)
+SQL_QUOTE_IDENTIFIERS: Final = QUOTING.flag("sql.quote.identifiers", True,
+    "Aiven's name for `quote.sql.identifiers`: false is `never`.", importance=LOW)
 
 
 def _bad_zone(value: str | None) -> str | None:
@@ -160,27 +82,9 @@ def _bad_zone(value: str | None) -> str | None:
 
 
 _ZONE_CHECK: Final = checking("valid time zone identifier", _bad_zone)
-DB_TIMEZONE: Final = Key(
-    "db.timezone",
-    STRING,
-    default="UTC",
-    importance=MEDIUM,
-    check=_ZONE_CHECK,
-    doc="The time zone for reading and writing date and time columns without one.",
-)
-
-CONNECTION: Final[tuple[Key[object], ...]] = (
-    CONNECTION_URL,
-    CONNECTION_USER,
-    CONNECTION_PASSWORD,
-    CONNECTION_ATTEMPTS,
-    CONNECTION_BACKOFF_MS,
-    DIALECT_NAME,
-    DRIVER_JARS,
-    DRIVER_CLASS,
-    CREDENTIALS_PROVIDER,
-)
-QUOTING: Final[tuple[Key[object], ...]] = (QUOTE_SQL_IDENTIFIERS, SQL_QUOTE_IDENTIFIERS)
+DB_TIMEZONE: Final = text("db.timezone", "UTC",
+    "The time zone for reading and writing date and time columns without one.", check=_ZONE_CHECK)
+# fmt: on
 
 
 def database_of(config: Config) -> Database:

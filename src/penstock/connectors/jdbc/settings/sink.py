@@ -7,252 +7,85 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
-    MEDIUM,
-    STRING,
     ConfigDef,
-    Key,
-    at_least,
+    Group,
+    flag,
     invalid,
     non_empty,
-    one_of,
 )
 from penstock.connectors.jdbc.settings.connection import CONNECTION, DB_TIMEZONE, QUOTING, RULES
 
-_WRITES: Final = "Writes"
-_MAPPING: Final = "Data Mapping"
-_DDL: Final = "DDL Support"
-_RETRIES: Final = "Retries"
-
-INSERT_MODE: Final = Key(
-    "insert.mode",
-    STRING,
-    default="insert",
-    importance=HIGH,
-    check=one_of("insert", "upsert", "update", "multi", ignore_case=True),
-    doc="How to write records: insert, upsert (replaces the row with the same key) or update "
-    "(changes existing rows only). Aiven's `multi` is the same as insert.",
-    group=_WRITES,
-    order=1,
-)
-BATCH_SIZE: Final = Key(
-    "batch.size",
-    INT,
-    default=3000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="Maximum number of rows per statement. If not set, each batch is written as a whole.",
-    group=_WRITES,
-    order=2,
-)
-DELETE_ENABLED: Final = Key(
-    "delete.enabled",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether a record without a value deletes the row with its key; needs "
-    "`pk.mode=record_key`.",
-    group=_WRITES,
-    order=3,
-)
-EXACTLY_ONCE: Final = Key(
-    "penstock.exactly.once",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to store the offsets of written records in a table of the same database, in the "
-    "same transaction, so that no record is written twice after a failure.",
-    group=_WRITES,
-    order=4,
-)
-OFFSETS_TABLE: Final = Key(
-    "penstock.offsets.table",
-    STRING,
-    default="penstock_offsets",
-    importance=LOW,
-    check=non_empty(),
-    doc="The table for `penstock.exactly.once`; created if it does not exist.",
-    group=_WRITES,
-    order=5,
-)
-TABLE_NAME_FORMAT: Final = Key(
-    "table.name.format",
-    STRING,
-    default="${topic}",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The table for a topic's records; `${topic}` is replaced by the topic. May be qualified: "
-    "`schema.${topic}`.",
-    group=_MAPPING,
-    order=1,
-)
-PK_MODE: Final = Key(
-    "pk.mode",
-    STRING,
-    default="none",
-    importance=HIGH,
-    check=one_of("none", "kafka", "record_key", "record_value", ignore_case=True),
-    doc="Where the primary key comes from: no key, the record's topic, partition and offset, the "
-    "record key, or fields of the value.",
-    group=_MAPPING,
-    order=2,
-)
-PK_FIELDS: Final = Key(
-    "pk.fields",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    doc="Names of the key columns. Empty: `__connect_topic`, `__connect_partition` and "
+# fmt: off
+_WRITES: Final = Group("Writes")
+INSERT_MODE: Final = _WRITES.choice(
+    "insert.mode", "insert", ("insert", "upsert", "update", "multi"),
+    "How to write records: insert, upsert (replaces the row with the same key) or update "
+    "(changes existing rows only). Aiven's `multi` is the same as insert.", ignore_case=True,
+    importance=HIGH)
+BATCH_SIZE: Final = _WRITES.number("batch.size", 3000,
+    "Maximum number of rows per statement. If not set, each batch is written as a whole.",
+    at_least=0)
+DELETE_ENABLED: Final = _WRITES.flag("delete.enabled", False,
+    "Whether a record without a value deletes the row with its key; needs `pk.mode=record_key`.")
+EXACTLY_ONCE: Final = _WRITES.flag("penstock.exactly.once", False,
+    "Whether to store the offsets of written records in a table of the same database, in the "
+    "same transaction, so that no record is written twice after a failure.")
+OFFSETS_TABLE: Final = _WRITES.text("penstock.offsets.table", "penstock_offsets",
+    "The table for `penstock.exactly.once`; created if it does not exist.", check=non_empty(),
+    importance=LOW)
+_MAPPING: Final = Group("Data Mapping")
+TABLE_NAME_FORMAT: Final = _MAPPING.text("table.name.format", "${topic}",
+    "The table for a topic's records; `${topic}` is replaced by the topic. May be qualified: "
+    "`schema.${topic}`.", check=non_empty())
+PK_MODE: Final = _MAPPING.choice("pk.mode", "none", ("none", "kafka", "record_key", "record_value"),
+    "Where the primary key comes from: no key, the record's topic, partition and offset, the "
+    "record key, or fields of the value.", ignore_case=True, importance=HIGH)
+PK_FIELDS: Final = _MAPPING.listing("pk.fields", (),
+    "Names of the key columns. Empty: `__connect_topic`, `__connect_partition` and "
     "`__connect_offset` for `kafka`, otherwise all fields. A key that is not a struct needs one "
-    "name.",
-    group=_MAPPING,
-    order=3,
-)
-FIELDS_WHITELIST: Final = Key(
-    "fields.whitelist",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    doc="The fields of the value to write, besides those of the key. Empty: all.",
-    group=_MAPPING,
-    order=4,
-)
-DATE_TIMEZONE: Final = Key(
-    "date.timezone",
-    STRING,
-    default="UTC",
-    importance=MEDIUM,
-    check=one_of("DB_TIMEZONE", "UTC", ignore_case=True),
-    doc="The time zone of dates. UTC: a date is written unchanged. DB_TIMEZONE: the date that a "
-    "clock in `db.timezone` shows at midnight UTC, west of UTC the day before; the default of the "
-    "JVM connector.",
-    group=_MAPPING,
-    order=6,
-)
-TABLE_TYPES: Final = Key(
-    "table.types",
-    LIST,
-    default=("TABLE",),
-    importance=LOW,
-    doc="Which kinds of tables to write to: TABLE, VIEW, PARTITIONED TABLE.",
-    group=_MAPPING,
-    order=7,
-)
-TIMESTAMP_FIELDS_LIST: Final = Key(
-    "timestamp.fields.list",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    doc="Fields with numbers or ISO 8601 strings to write as timestamps.",
-    group=_MAPPING,
-    order=8,
-)
-TIMESTAMP_PRECISION_MODE: Final = Key(
-    "timestamp.precision.mode",
-    STRING,
-    default="microseconds",
-    importance=MEDIUM,
-    check=one_of("microseconds", "nanoseconds", ignore_case=True),
-    doc="The unit of the numbers in `timestamp.fields.list`, counted from the epoch.",
-    group=_MAPPING,
-    order=9,
-)
-REPLACE_NULL: Final = Key(
-    "replace.null.with.default",
-    BOOLEAN,
-    default=True,
-    importance=MEDIUM,
-    doc="Whether to write a null field as its default, if it has one.",
-    group=_MAPPING,
-    order=10,
-)
-STRING_COLUMN: Final = Key(
-    "string.output.value.column.name",
-    STRING,
-    default="record_value",
-    importance=LOW,
-    check=non_empty(),
-    doc="The column for values that are plain strings.",
-    group=_MAPPING,
-    order=11,
-)
-TOPICS_TO_TABLES: Final = Key(
-    "topics.to.tables.mapping",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    doc="Tables for individual topics, as a list of `topic:table`; other topics use "
-    "`table.name.format`.",
-    group=_MAPPING,
-    order=12,
-)
-TABLE_NAME_NORMALIZE: Final = Key(
-    "table.name.normalize",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to replace characters in table names by underscores, except for letters, digits, "
-    "underscores and dots.",
-    group=_MAPPING,
-    order=13,
-)
-AUTO_CREATE: Final = Key(
-    "auto.create",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to create missing tables from the schemas of the records.",
-    group=_DDL,
-    order=1,
-)
-AUTO_EVOLVE: Final = Key(
-    "auto.evolve",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to add missing columns to tables, if they are nullable or have a default.",
-    group=_DDL,
-    order=2,
-)
-MAX_RETRIES: Final = Key(
-    "max.retries",
-    INT,
-    default=10,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How many times to retry a batch while the database is unreachable or busy, before the "
-    "task fails.",
-    group=_RETRIES,
-    order=1,
-)
-RETRY_BACKOFF_MS: Final = Key(
-    "retry.backoff.ms",
-    INT,
-    default=3000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="Minimum milliseconds between two attempts.",
-    group=_RETRIES,
-    order=2,
-)
-TRIM_SENSITIVE_LOG: Final = Key(
-    "trim.sensitive.log",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to omit the database's messages about records from errors: they may contain data.",
-)
-MERGE_HOLDLOCK: Final = Key(
-    "mssql.use.merge.holdlock",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether an upsert locks keys that do not exist yet, on SQL Server.",
-)
+    "name.")
+FIELDS_WHITELIST: Final = _MAPPING.listing("fields.whitelist", (),
+    "The fields of the value to write, besides those of the key. Empty: all.")
+DATE_TIMEZONE: Final = _MAPPING.choice("date.timezone", "UTC", ("DB_TIMEZONE", "UTC"),
+    "The time zone of dates. UTC: a date is written unchanged. DB_TIMEZONE: the date that a "
+    "clock in `db.timezone` shows at midnight UTC, west of UTC the day before; the default of "
+    "the JVM connector.", ignore_case=True, order=6)
+TABLE_TYPES: Final = _MAPPING.listing("table.types", ("TABLE",),
+    "Which kinds of tables to write to: TABLE, VIEW, PARTITIONED TABLE.", importance=LOW)
+TIMESTAMP_FIELDS_LIST: Final = _MAPPING.listing("timestamp.fields.list", (),
+    "Fields with numbers or ISO 8601 strings to write as timestamps.")
+TIMESTAMP_PRECISION_MODE: Final = _MAPPING.choice(
+    "timestamp.precision.mode", "microseconds", ("microseconds", "nanoseconds"),
+    "The unit of the numbers in `timestamp.fields.list`, counted from the epoch.", ignore_case=True)
+REPLACE_NULL: Final = _MAPPING.flag("replace.null.with.default", True,
+    "Whether to write a null field as its default, if it has one.")
+STRING_COLUMN: Final = _MAPPING.text("string.output.value.column.name", "record_value",
+    "The column for values that are plain strings.", check=non_empty(), importance=LOW)
+TOPICS_TO_TABLES: Final = _MAPPING.listing("topics.to.tables.mapping", (),
+    "Tables for individual topics, as a list of `topic:table`; other topics use "
+    "`table.name.format`.")
+TABLE_NAME_NORMALIZE: Final = _MAPPING.flag("table.name.normalize", False,
+    "Whether to replace characters in table names by underscores, except for letters, digits, "
+    "underscores and dots.", importance=LOW)
+_DDL: Final = Group("DDL Support")
+AUTO_CREATE: Final = _DDL.flag("auto.create", False,
+    "Whether to create missing tables from the schemas of the records.")
+AUTO_EVOLVE: Final = _DDL.flag("auto.evolve", False,
+    "Whether to add missing columns to tables, if they are nullable or have a default.")
+_RETRIES: Final = Group("Retries")
+MAX_RETRIES: Final = _RETRIES.number("max.retries", 10,
+    "How many times to retry a batch while the database is unreachable or busy, before the task "
+    "fails.", at_least=0)
+RETRY_BACKOFF_MS: Final = _RETRIES.number("retry.backoff.ms", 3000,
+    "Minimum milliseconds between two attempts.", at_least=0)
+TRIM_SENSITIVE_LOG: Final = flag("trim.sensitive.log", False,
+    "Whether to omit the database's messages about records from errors: they may contain data.",
+    importance=LOW)
+MERGE_HOLDLOCK: Final = flag("mssql.use.merge.holdlock", True,
+    "Whether an upsert locks keys that do not exist yet, on SQL Server.", importance=LOW)
+# fmt: on
 
 
 def _key_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -288,28 +121,12 @@ def _mapping_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 JDBC_SINK: Final = ConfigDef(
     *CONNECTION,
-    INSERT_MODE,
-    BATCH_SIZE,
-    DELETE_ENABLED,
-    EXACTLY_ONCE,
-    OFFSETS_TABLE,
-    TABLE_NAME_FORMAT,
-    PK_MODE,
-    PK_FIELDS,
-    FIELDS_WHITELIST,
-    DB_TIMEZONE,
-    DATE_TIMEZONE,
-    TABLE_TYPES,
-    TIMESTAMP_FIELDS_LIST,
-    TIMESTAMP_PRECISION_MODE,
-    REPLACE_NULL,
-    STRING_COLUMN,
-    TOPICS_TO_TABLES,
-    TABLE_NAME_NORMALIZE,
-    AUTO_CREATE,
-    AUTO_EVOLVE,
-    MAX_RETRIES,
-    RETRY_BACKOFF_MS,
+    *_WRITES,
+    *(TABLE_NAME_FORMAT, PK_MODE, PK_FIELDS, FIELDS_WHITELIST, DB_TIMEZONE, DATE_TIMEZONE),
+    *(TABLE_TYPES, TIMESTAMP_FIELDS_LIST, TIMESTAMP_PRECISION_MODE, REPLACE_NULL),
+    *(STRING_COLUMN, TOPICS_TO_TABLES, TABLE_NAME_NORMALIZE),
+    *_DDL,
+    *_RETRIES,
     *QUOTING,
     TRIM_SENSITIVE_LOG,
     MERGE_HOLDLOCK,

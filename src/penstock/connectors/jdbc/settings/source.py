@@ -8,19 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LONG,
     LOW,
-    STRING,
-    Choices,
+    REQUIRED,
     ConfigDef,
-    Key,
+    Group,
     Rule,
-    at_least,
-    between,
     non_empty,
     one_of,
     unless_none,
@@ -34,80 +28,29 @@ TIMESTAMP: Final = "timestamp"
 BOTH: Final = "timestamp+incrementing"
 MODES: Final = (BULK, TIMESTAMP, INCREMENTING, BOTH)
 
-MODE: Final = Key(
-    "mode",
-    STRING,
-    importance=HIGH,
-    check=unless_none(one_of(*MODES)),
-    doc="How to find new rows: `bulk` reads everything at each poll, `incrementing` uses a column "
-    "of increasing numbers, `timestamp` a column with the time of the last change, "
-    "`timestamp+incrementing` both.",
-    group="Mode",
-    order=1,
-    recommender=Choices(MODES),
-)
-INCREMENTING_COLUMN: Final = Key(
-    "incrementing.column.name",
-    STRING,
-    default="",
-    doc="The column of increasing numbers. By default, the one that the database generates.",
-    group="Mode",
-    order=2,
-)
-TIMESTAMP_COLUMNS: Final = Key(
-    "timestamp.column.name",
-    LIST,
-    default=(),
-    doc="The column with the time of a row's last change; of several, the first that is not null.",
-    group="Mode",
-    order=3,
-)
-TIMESTAMP_MAPPING: Final = Key(
-    "timestamp.columns.mapping",
-    LIST,
-    default=(),
-    doc="`regex:[column1|column2]` for tables whose qualified names match; each table must match "
-    "one.",
-    group="Mode",
-    order=4,
-)
-INCREMENTING_MAPPING: Final = Key(
-    "incrementing.column.mapping",
-    LIST,
-    default=(),
-    doc="`regex:column` for tables whose qualified names match; each table must match one.",
-    group="Mode",
-    order=5,
-)
-TIMESTAMP_INITIAL: Final = Key(
-    "timestamp.initial",
-    LONG,
-    default=None,
-    importance=LOW,
-    doc="Read only rows changed after this timestamp, in ms since the epoch; -1: the time of the "
-    "start. By default, everything since 1970.",
-    group="Mode",
-    order=6,
-)
-TIMESTAMP_INITIAL_MS: Final = Key(
-    "timestamp.initial.ms",
-    LONG,
-    default=None,
-    importance=LOW,
-    doc="Aiven's name for `timestamp.initial`.",
-    group="Mode",
-    order=7,
-)
-TIMESTAMP_DELAY: Final = Key(
-    "timestamp.delay.interval.ms",
-    LONG,
-    default=0,
-    check=at_least(0),
-    doc="How old a row's timestamp must be, in ms, before the row is read. Set it to more than the "
-    "duration of transactions; rows that are committed later are missed.",
-    group="Mode",
-    order=8,
-)
+# fmt: off
+_MODE: Final = Group("Mode")
+MODE: Final = _MODE.text("mode", REQUIRED,
+    "How to find new rows: `bulk` reads everything at each poll, `incrementing` uses a column of "
+    "increasing numbers, `timestamp` a column with the time of the last change, "
+    "`timestamp+incrementing` both.", check=unless_none(one_of(*MODES)), offers=MODES,
+    importance=HIGH)
+INCREMENTING_COLUMN: Final = _MODE.text("incrementing.column.name", "",
+    "The column of increasing numbers. By default, the one that the database generates.")
+TIMESTAMP_COLUMNS: Final = _MODE.listing("timestamp.column.name", (),
+    "The column with the time of a row's last change; of several, the first that is not null.")
+TIMESTAMP_MAPPING: Final = _MODE.listing("timestamp.columns.mapping", (),
+    "`regex:[column1|column2]` for tables whose qualified names match; each table must match one.")
+INCREMENTING_MAPPING: Final = _MODE.listing("incrementing.column.mapping", (),
+    "`regex:column` for tables whose qualified names match; each table must match one.")
+TIMESTAMP_INITIAL: Final = _MODE.long("timestamp.initial", None,
+    "Read only rows changed after this timestamp, in ms since the epoch; -1: the time of the "
+    "start. By default, everything since 1970.", importance=LOW)
+TIMESTAMP_INITIAL_MS: Final = _MODE.long("timestamp.initial.ms", None,
+    "Aiven's name for `timestamp.initial`.", importance=LOW)
+TIMESTAMP_DELAY: Final = _MODE.long("timestamp.delay.interval.ms", 0,
+    "How old a row's timestamp must be, in ms, before the row is read. Set it to more than the "
+    "duration of transactions; rows that are committed later are missed.", at_least=0)
 GRANULARITIES: Final = (
     "connect_logical",
     "micros_long",
@@ -117,243 +60,87 @@ GRANULARITIES: Final = (
     "nanos_string",
     "nanos_iso_datetime_string",
 )
-TIMESTAMP_GRANULARITY: Final = Key(
-    "timestamp.granularity",
-    STRING,
-    default="connect_logical",
-    importance=LOW,
-    check=one_of(*GRANULARITIES),
-    doc="How to represent timestamp columns.",
-    group="Mode",
-    order=9,
-    recommender=Choices(GRANULARITIES),
-)
-VALIDATE_NON_NULL: Final = Key(
-    "validate.non.null",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether to reject nullable incrementing and timestamp columns; rows with null there are "
-    "never read.",
-    group="Mode",
-    order=10,
-)
-CALENDAR: Final = Key(
-    "date.calendar.system",
-    STRING,
-    default="LEGACY",
-    importance=LOW,
-    check=one_of("LEGACY", "PROLEPTIC_GREGORIAN"),
-    doc="Ignored: dates before 1582 are read in the Gregorian calendar either way.",
-)
+TIMESTAMP_GRANULARITY: Final = _MODE.choice(
+    "timestamp.granularity", "connect_logical", GRANULARITIES,
+    "How to represent timestamp columns.", offers=GRANULARITIES, importance=LOW)
+VALIDATE_NON_NULL: Final = _MODE.flag("validate.non.null", True,
+    "Whether to reject nullable incrementing and timestamp columns; rows with null there are "
+    "never read.", importance=LOW)
+_SETTINGS: Final = Group(importance=LOW)
+CALENDAR: Final = _SETTINGS.choice(
+    "date.calendar.system", "LEGACY", ("LEGACY", "PROLEPTIC_GREGORIAN"),
+    "Ignored: dates before 1582 are read in the Gregorian calendar either way.")
 
-TABLE_WHITELIST: Final = Key(
-    "table.whitelist",
-    LIST,
-    default=(),
-    doc="The tables to read, by name or by qualified name (`schema.table`).",
-    group="Tables",
-    order=1,
-)
-TABLE_BLACKLIST: Final = Key(
-    "table.blacklist", LIST, default=(), doc="Tables not to read.", group="Tables", order=2
-)
-TABLE_INCLUDE: Final = Key(
-    "table.include.list",
-    LIST,
-    default=(),
-    check=valid_regexes("list of regular expressions"),
-    doc="Regular expressions for the qualified names of the tables to read.",
-    group="Tables",
-    order=3,
-)
-TABLE_EXCLUDE: Final = Key(
-    "table.exclude.list",
-    LIST,
-    default=(),
-    check=valid_regexes("list of regular expressions"),
-    doc="Regular expressions for tables to exclude from those that `table.include.list` matches.",
-    group="Tables",
-    order=4,
-)
+_TABLES: Final = Group("Tables")
+TABLE_WHITELIST: Final = _TABLES.listing("table.whitelist", (),
+    "The tables to read, by name or by qualified name (`schema.table`).")
+TABLE_BLACKLIST: Final = _TABLES.listing("table.blacklist", (), "Tables not to read.")
+TABLE_INCLUDE: Final = _TABLES.listing("table.include.list", (),
+    "Regular expressions for the qualified names of the tables to read.",
+    check=valid_regexes("list of regular expressions"))
+TABLE_EXCLUDE: Final = _TABLES.listing("table.exclude.list", (),
+    "Regular expressions for tables to exclude from those that `table.include.list` matches.",
+    check=valid_regexes("list of regular expressions"))
 KINDS: Final = (
     *("TABLE", "VIEW", "SYSTEM TABLE", "GLOBAL TEMPORARY", "LOCAL TEMPORARY", "ALIAS", "SYNONYM"),
     *("PARTITIONED TABLE", "MATERIALIZED VIEW", "FOREIGN TABLE"),
 )
-TABLE_TYPES: Final = Key(
-    "table.types",
-    LIST,
-    default=("TABLE",),
-    importance=LOW,
-    doc=f"The kinds of tables to read: any of {', '.join(KINDS)}.",
-    group="Tables",
-    order=5,
-    recommender=Choices(KINDS),
-)
-SCHEMA_PATTERN: Final = Key(
-    "schema.pattern",
-    STRING,
-    default=None,
-    importance=HIGH,
-    doc="The schema of the tables to read; `%` and `_` as in LIKE.",
-    group="Tables",
-    order=6,
-)
-CATALOG_PATTERN: Final = Key(
-    "catalog.pattern",
-    STRING,
-    default=None,
-    doc="The catalog of the tables to read; `%` and `_` as in LIKE.",
-    group="Tables",
-    order=7,
-)
-QUERY: Final = Key(
-    "query",
-    STRING,
-    default="",
-    doc="A SELECT whose rows to read instead of tables.",
-    group="Tables",
-    order=8,
-)
-QUERY_SUFFIX: Final = Key(
-    "query.suffix",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="Appended to every statement that reads rows.",
-    group="Tables",
-    order=9,
-)
-QUERY_RETRIES: Final = Key(
-    "query.retry.attempts",
-    INT,
-    default=-1,
-    importance=LOW,
-    doc="Ignored: queries are retried until the database is reachable again; "
-    "all other errors fail the task.",
-)
+TABLE_TYPES: Final = _TABLES.listing("table.types", ("TABLE",),
+    f"The kinds of tables to read: any of {', '.join(KINDS)}.", offers=KINDS, importance=LOW)
+SCHEMA_PATTERN: Final = _TABLES.text("schema.pattern", None,
+    "The schema of the tables to read; `%` and `_` as in LIKE.", importance=HIGH)
+CATALOG_PATTERN: Final = _TABLES.text("catalog.pattern", None,
+    "The catalog of the tables to read; `%` and `_` as in LIKE.")
+QUERY: Final = _TABLES.text("query", "", "A SELECT whose rows to read instead of tables.")
+QUERY_SUFFIX: Final = _TABLES.text("query.suffix", "",
+    "Appended to every statement that reads rows.", importance=LOW)
+QUERY_RETRIES: Final = _SETTINGS.ignored("query.retry.attempts", -1,
+    "queries are retried until the database is reachable again; all other errors fail the task")
 
-TOPIC_PREFIX: Final = Key(
-    "topic.prefix",
-    STRING,
-    importance=HIGH,
-    check=unless_none(non_empty()),
-    doc="Prepended to a table's name to form the name of its topic; with `query`, the topic.",
-)
-POLL_INTERVAL: Final = Key(
-    "poll.interval.ms",
-    INT,
-    default=5000,
-    importance=HIGH,
-    check=at_least(0),
-    doc="How long to wait before polling a table again that had no new rows, in ms.",
-)
-BATCH_MAX_ROWS: Final = Key(
-    "batch.max.rows",
-    INT,
-    default=1000,
-    importance=LOW,
-    doc="Ignored; polls are limited by bytes.",
-)
-BUFFER_SIZE: Final = Key(
-    "max.buffer.size",
-    INT,
-    default=0,
-    importance=LOW,
-    doc="Ignored; there is no buffer between reading and sending.",
-)
-POLL_LINGER: Final = Key("poll.linger.ms", LONG, default=5000, importance=LOW, doc="Ignored.")
-TABLE_POLL_INTERVAL: Final = Key(
-    "table.poll.interval.ms",
-    LONG,
-    default=60_000,
-    importance=LOW,
-    check=at_least(1),
-    doc="How often to check for new and deleted tables, in ms.",
-)
-STARTUP_POLLING: Final = Key(
-    "table.monitoring.startup.polling.limit.ms",
-    LONG,
-    default=10_000,
-    importance=LOW,
-    doc="Ignored; the tables are listed before tasks are planned.",
-)
+TOPIC_PREFIX: Final = _SETTINGS.text("topic.prefix", REQUIRED,
+    "Prepended to a table's name to form the name of its topic; with `query`, the topic.",
+    check=unless_none(non_empty()), importance=HIGH)
+POLL_INTERVAL: Final = _SETTINGS.number("poll.interval.ms", 5000,
+    "How long to wait before polling a table again that had no new rows, in ms.", at_least=0,
+    importance=HIGH)
+BATCH_MAX_ROWS: Final = _SETTINGS.ignored("batch.max.rows", 1000, "polls are limited by bytes")
+BUFFER_SIZE: Final = _SETTINGS.ignored("max.buffer.size", 0,
+    "there is no buffer between reading and sending")
+POLL_LINGER: Final = _SETTINGS.ignored("poll.linger.ms", 5000, kind=LONG)
+TABLE_POLL_INTERVAL: Final = _SETTINGS.long("table.poll.interval.ms", 60_000,
+    "How often to check for new and deleted tables, in ms.", at_least=1)
+STARTUP_POLLING: Final = _SETTINGS.ignored("table.monitoring.startup.polling.limit.ms", 10_000,
+    "the tables are listed before tasks are planned", kind=LONG)
 NUMERIC_MAPPINGS: Final = ("none", "precision_only", "best_fit", "best_fit_eager_double")
-NUMERIC_MAPPING: Final = Key(
-    "numeric.mapping",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=unless_none(one_of(*NUMERIC_MAPPINGS, ignore_case=True)),
-    doc="How to represent NUMERIC columns: `none` Decimal; `precision_only` integers if the scale "
-    "is 0; `best_fit` integers or FLOAT64 if they fit; `best_fit_eager_double` FLOAT64 whenever "
+NUMERIC_MAPPING: Final = _SETTINGS.text("numeric.mapping", None,
+    "How to represent NUMERIC columns: `none` Decimal; `precision_only` integers if the scale is "
+    "0; `best_fit` integers or FLOAT64 if they fit; `best_fit_eager_double` FLOAT64 whenever "
     "there are digits after the decimal point.",
-    recommender=Choices(NUMERIC_MAPPINGS),
-)
-NUMERIC_PRECISION: Final = Key(
-    "numeric.precision.mapping",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="The old name of `numeric.mapping=precision_only`.",
-)
+    check=unless_none(one_of(*NUMERIC_MAPPINGS, ignore_case=True)), offers=NUMERIC_MAPPINGS)
+NUMERIC_PRECISION: Final = _SETTINGS.flag("numeric.precision.mapping", False,
+    "The old name of `numeric.mapping=precision_only`.")
 _LEVELS: Final = (
     *("DEFAULT", "READ_UNCOMMITTED", "READ_COMMITTED", "REPEATABLE_READ", "SERIALIZABLE"),
     "SQL_SERVER_SNAPSHOT",
 )
-ISOLATION: Final = Key(
-    "transaction.isolation.mode",
-    STRING,
-    default="DEFAULT",
-    importance=LOW,
-    check=one_of(*_LEVELS, ignore_case=True),
-    doc="The transaction isolation level for reading rows.",
-    recommender=Choices(_LEVELS),
-)
+ISOLATION: Final = _SETTINGS.choice("transaction.isolation.mode", "DEFAULT", _LEVELS,
+    "The transaction isolation level for reading rows.", ignore_case=True, offers=_LEVELS)
 
-NUMERIC_SCALE: Final = Key(
-    "penstock.numeric.scale",
-    INT,
-    default=0,
-    importance=LOW,
-    check=between(0, 1000),
-    doc="The scale of NUMERIC columns that are declared without precision and scale.",
-)
-READ_PARALLELISM: Final = Key(
-    "penstock.read.parallelism",
-    INT,
-    default=1,
-    importance=LOW,
-    check=between(1, 64),
-    doc="How many key ranges to split each read of a table into. They are read in parallel, except "
-    "with exactly once, where one transaction contains them all. With more than one, the order of "
-    "rows is lost.",
-)
-TABLE_PARTS: Final = Key(
-    "penstock.table.parts",
-    INT,
-    default=1,
-    importance=LOW,
-    check=between(1, 1024),
-    doc="How many parts to split each table into, to distribute it over tasks; only with "
-    "mode=incrementing.",
-)
-PART_KEYS: Final = Key(
-    "penstock.table.part.keys",
-    LONG,
-    default=100_000,
-    importance=LOW,
-    check=at_least(1),
-    doc="How many consecutive values of the incrementing column belong to the same part of a "
-    "table; the parts alternate.",
-)
-TABLES: Final = Key(
-    "tables",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="What a task reads. Set by the connector.",
-)
+NUMERIC_SCALE: Final = _SETTINGS.number("penstock.numeric.scale", 0,
+    "The scale of NUMERIC columns that are declared without precision and scale.", at_least=0,
+    at_most=1000)
+READ_PARALLELISM: Final = _SETTINGS.number("penstock.read.parallelism", 1,
+    "How many key ranges to split each read of a table into. They are read in parallel, except "
+    "with exactly once, where one transaction contains them all. With more than one, the order "
+    "of rows is lost.", at_least=1, at_most=64)
+TABLE_PARTS: Final = _SETTINGS.number("penstock.table.parts", 1,
+    "How many parts to split each table into, to distribute it over tasks; only with "
+    "mode=incrementing.", at_least=1, at_most=1024)
+PART_KEYS: Final = _SETTINGS.long("penstock.table.part.keys", 100_000,
+    "How many consecutive values of the incrementing column belong to the same part of a table; "
+    "the parts alternate.", at_least=1)
+TABLES: Final = _SETTINGS.text("tables", None, "What a task reads. Set by the connector.")
+# fmt: on
 
 
 def _tables_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -457,12 +244,11 @@ RULES: Final[tuple[Rule, ...]] = (*keys.RULES, _tables_rule, _columns_rule, _typ
 
 JDBC_SOURCE: Final = ConfigDef(
     *keys.CONNECTION,
-    *(MODE, INCREMENTING_COLUMN, TIMESTAMP_COLUMNS, TIMESTAMP_MAPPING, INCREMENTING_MAPPING),
-    *(TIMESTAMP_INITIAL, TIMESTAMP_INITIAL_MS, TIMESTAMP_DELAY, TIMESTAMP_GRANULARITY),
-    *(VALIDATE_NON_NULL, keys.DB_TIMEZONE, CALENDAR),
-    *(TABLE_WHITELIST, TABLE_BLACKLIST, TABLE_INCLUDE, TABLE_EXCLUDE, TABLE_TYPES),
-    *(SCHEMA_PATTERN, CATALOG_PATTERN, QUERY, QUERY_SUFFIX, QUERY_RETRIES),
-    *(TOPIC_PREFIX, POLL_INTERVAL, BATCH_MAX_ROWS, BUFFER_SIZE, POLL_LINGER),
+    *_MODE,
+    keys.DB_TIMEZONE,
+    CALENDAR,
+    *_TABLES,
+    *(QUERY_RETRIES, TOPIC_PREFIX, POLL_INTERVAL, BATCH_MAX_ROWS, BUFFER_SIZE, POLL_LINGER),
     *(TABLE_POLL_INTERVAL, STARTUP_POLLING, NUMERIC_MAPPING, NUMERIC_PRECISION),
     *keys.QUOTING,
     *(ISOLATION, NUMERIC_SCALE, READ_PARALLELISM, TABLE_PARTS, PART_KEYS, TABLES),
