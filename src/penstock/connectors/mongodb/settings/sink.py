@@ -9,34 +9,28 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
-    LONG,
     LOW,
     MEDIUM,
     REQUIRED,
-    STRING,
-    Choices,
     ConfigDef,
+    Group,
     Key,
     RegexInvalid,
-    at_least,
     checking,
     compile_java,
-    one_of,
 )
 from penstock.connectors.mongodb.settings import names
 from penstock.connectors.mongodb.settings.connection import (
     ACCESS,
-    false_only,
-    jvm_only,
+    ENCRYPTION,
     uri_key,
 )
 from penstock.connectors.mongodb.text.shell import TextInvalid, parse_documents
 
-CONNECTION_URI: Final = uri_key("mongodb://localhost:27017")
+# fmt: off
+_CONNECTION: Final = Group("Connection", first=3)
+CONNECTION_URI: Final = uri_key(_CONNECTION, "mongodb://localhost:27017")
 OVERRIDE_PREFIX: Final = "topic.override."
 
 
@@ -46,206 +40,77 @@ def _set_directly(value: str | None) -> str | None:
     return "This is a placeholder for topic.override.⟨topic⟩.⟨setting⟩ and cannot be set"
 
 
-TOPIC_OVERRIDE: Final = Key(
-    f"{OVERRIDE_PREFIX}%s.%s",
-    STRING,
-    default="",
-    importance=LOW,
-    check=checking("empty", _set_directly),
-    doc="`topic.override.⟨topic⟩.⟨setting⟩` sets a setting for one topic: any except "
-    "`connection.uri`, `topics` and TLS settings.",
-    group="Overrides",
-    order=1,
-)
-
-_NAMESPACE: Final = "Namespace"
-_MAPPING: Final = "Namespace mapping"
-_WRITES: Final = "Writes"
-_PROCESSING: Final = "Post Processing"
-_IDS: Final = "Id Strategies"
-_ERRORS: Final = "Errors"
-_CDC: Final = "Change Data Capture"
-_SERIES: Final = "Time series"
-
-DATABASE: Final = Key(
-    "database",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    doc="The database to write to.",
-    group=_NAMESPACE,
-    order=1,
-)
-COLLECTION: Final = Key(
-    "collection",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The collection to write to. Empty: the topic name.",
-    group=_NAMESPACE,
-    order=2,
-)
-NAMESPACE_MAPPER: Final = Key(
-    "namespace.mapper",
-    STRING,
-    default=names.NamespaceMapper.DEFAULT.value,
-    importance=HIGH,
-    check=names.known(names.NamespaceMapper),
-    doc="How to choose a record's database and collection: `DefaultNamespaceMapper` (`database` "
-    "and `collection`) or `FieldPathNamespaceMapper` (fields of the record; the default if a field "
-    "is missing).",
-    group=_MAPPING,
-    order=1,
-)
+_OVERRIDES: Final = Group("Overrides")
+TOPIC_OVERRIDE: Final = _OVERRIDES.text(f"{OVERRIDE_PREFIX}%s.%s", "",
+    "`topic.override.⟨topic⟩.⟨setting⟩` sets a setting for one topic: any except "
+    "`connection.uri`, `topics` and TLS settings.", check=checking("empty", _set_directly),
+    importance=LOW)
 
 
-def _path(name: str, part: str, target: str, order: int) -> Key[str]:
-    return Key(
-        name,
-        STRING,
-        default="",
-        importance=HIGH,
-        doc=f"Path of the {part} field with the name of the {target}, for "
-        "`FieldPathNamespaceMapper`.",
-        group=_MAPPING,
-        order=order,
-    )
+_NAMESPACE: Final = Group("Namespace", importance=HIGH)
+DATABASE: Final = _NAMESPACE.text("database", REQUIRED, "The database to write to.")
+COLLECTION: Final = _NAMESPACE.text("collection", "",
+    "The collection to write to. Empty: the topic name.")
+_MAPPING: Final = Group("Namespace mapping", importance=HIGH)
+NAMESPACE_MAPPER: Final = _MAPPING.text("namespace.mapper", names.NamespaceMapper.DEFAULT.value,
+    "How to choose a record's database and collection: `DefaultNamespaceMapper` (`database` and "
+    "`collection`) or `FieldPathNamespaceMapper` (fields of the record; the default if a field "
+    "is missing).", check=names.known(names.NamespaceMapper))
 
 
-KEY_DATABASE_FIELD: Final = _path("namespace.mapper.key.database.field", "key", "database", 2)
-KEY_COLLECTION_FIELD: Final = _path("namespace.mapper.key.collection.field", "key", "collection", 3)
-VALUE_DATABASE_FIELD: Final = _path("namespace.mapper.value.database.field", "value", "database", 4)
-VALUE_COLLECTION_FIELD: Final = _path(
-    "namespace.mapper.value.collection.field", "value", "collection", 5
-)
-MAPPER_ERROR: Final = Key(
-    "namespace.mapper.error.if.invalid",
-    BOOLEAN,
-    default=False,
-    importance=HIGH,
-    doc="Whether to refuse a record if the field is missing or not a string.",
-    group=_MAPPING,
-    order=6,
-)
-DELETE_ON_NULL: Final = Key(
-    "delete.on.null.values",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether a record without a value deletes the document with its key. If not, such a record "
-    "is refused.",
-    group=_WRITES,
-    order=1,
-)
-WRITE_STRATEGY: Final = Key(
-    "writemodel.strategy",
-    STRING,
-    default=names.WriteStrategy.DEFAULT.value,
-    importance=LOW,
-    check=names.known(names.WriteStrategy),
-    doc="How to write documents: replace or insert by `_id` (the default; time series are "
-    "inserted), by a business key, update, with timestamps, or delete.",
-    group=_WRITES,
-    order=2,
-)
-DELETE_STRATEGY: Final = Key(
-    "delete.writemodel.strategy",
-    STRING,
-    default=names.WriteStrategy.DELETE_ONE.value,
-    importance=LOW,
-    check=names.known(names.WriteStrategy),
-    doc="How `delete.on.null.values` deletes.",
-    group=_WRITES,
-    order=3,
-)
-MAX_BATCH: Final = Key(
-    "max.batch.size",
-    INT,
-    default=0,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="Maximum number of records per bulk write; 0: no limit.",
-    group=_WRITES,
-    order=4,
-)
-ORDERED: Final = Key(
-    "bulk.write.ordered",
-    BOOLEAN,
-    default=True,
-    importance=MEDIUM,
-    doc="Whether the server performs the writes of a bulk in order. If not, the last of several "
-    "writes to one document still wins.",
-    group=_WRITES,
-    order=5,
-)
-RATE_TIMEOUT: Final = Key(
-    "rate.limiting.timeout",
-    INT,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="How many milliseconds to wait after every `rate.limiting.every.n` bulk writes.",
-    group=_WRITES,
-    order=6,
-)
-RATE_EVERY: Final = Key(
-    "rate.limiting.every.n",
-    INT,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="After how many bulk writes to wait; 0: never.",
-    group=_WRITES,
-    order=7,
-)
-PROCESSORS: Final[Key[tuple[str, ...]]] = Key(
-    "post.processor.chain",
-    LIST,
-    default=(names.Processor.DOCUMENT_ID_ADDER.value,),
-    importance=LOW,
-    check=names.all_known(names.Processor),
-    doc="The steps that change documents before they are written, in order. `DocumentIdAdder` "
-    "comes first unless it is listed.",
-    group=_PROCESSING,
-    order=1,
-)
+KEY_DATABASE_FIELD: Final = _MAPPING.text("namespace.mapper.key.database.field", "",
+    "Path of the key field with the name of the database, for `FieldPathNamespaceMapper`.")
+KEY_COLLECTION_FIELD: Final = _MAPPING.text("namespace.mapper.key.collection.field", "",
+    "Path of the key field with the name of the collection, for `FieldPathNamespaceMapper`.")
+VALUE_DATABASE_FIELD: Final = _MAPPING.text("namespace.mapper.value.database.field", "",
+    "Path of the value field with the name of the database, for `FieldPathNamespaceMapper`.")
+VALUE_COLLECTION_FIELD: Final = _MAPPING.text("namespace.mapper.value.collection.field", "",
+    "Path of the value field with the name of the collection, for `FieldPathNamespaceMapper`.")
+MAPPER_ERROR: Final = _MAPPING.flag("namespace.mapper.error.if.invalid", False,
+    "Whether to refuse a record if the field is missing or not a string.")
+_WRITES: Final = Group("Writes", importance=LOW)
+DELETE_ON_NULL: Final = _WRITES.flag("delete.on.null.values", False,
+    "Whether a record without a value deletes the document with its key. If not, such a record "
+    "is refused.", importance=MEDIUM)
+WRITE_STRATEGY: Final = _WRITES.text("writemodel.strategy", names.WriteStrategy.DEFAULT.value,
+    "How to write documents: replace or insert by `_id` (the default; time series are inserted), "
+    "by a business key, update, with timestamps, or delete.",
+    check=names.known(names.WriteStrategy))
+DELETE_STRATEGY: Final = _WRITES.text(
+    "delete.writemodel.strategy", names.WriteStrategy.DELETE_ONE.value,
+    "How `delete.on.null.values` deletes.", check=names.known(names.WriteStrategy))
+MAX_BATCH: Final = _WRITES.number("max.batch.size", 0,
+    "Maximum number of records per bulk write; 0: no limit.", at_least=0, importance=MEDIUM)
+ORDERED: Final = _WRITES.flag("bulk.write.ordered", True,
+    "Whether the server performs the writes of a bulk in order. If not, the last of several "
+    "writes to one document still wins.", importance=MEDIUM)
+RATE_TIMEOUT: Final = _WRITES.number("rate.limiting.timeout", 0,
+    "How many milliseconds to wait after every `rate.limiting.every.n` bulk writes.", at_least=0)
+RATE_EVERY: Final = _WRITES.number("rate.limiting.every.n", 0,
+    "After how many bulk writes to wait; 0: never.", at_least=0)
+_PROCESSING: Final = Group("Post Processing", importance=LOW)
+PROCESSORS: Final = _PROCESSING.listing(
+    "post.processor.chain", (names.Processor.DOCUMENT_ID_ADDER.value,),
+    "The steps that change documents before they are written, in order. `DocumentIdAdder` comes "
+    "first unless it is listed.", check=names.all_known(names.Processor))
 
 _PROJECTIONS: Final = ("none", "blacklist", "whitelist", "allowlist", "blocklist")
 
 
-def _projection_type(
-    name: str, part: str, group: str, order: int, *, empty: bool = False
-) -> Key[str]:
-    return Key(
-        name,
-        STRING,
-        default="" if empty else "none",
-        importance=LOW,
-        check=one_of(*(("",) if empty else ()), *_PROJECTIONS, ignore_case=True),
-        doc=f"Whether to keep (AllowList) or remove (BlockList) the listed fields of the {part}.",
-        group=group,
-        order=order,
-        recommender=Choices(_PROJECTIONS),
-    )
-
-
-def _projection_list(name: str, part: str, group: str, order: int) -> Key[str]:
-    return Key(
-        name,
-        STRING,
-        default="",
-        importance=LOW,
-        doc=f"Fields of the {part}, with dots for nested ones; `*` matches one name, `**` any "
-        "number of nested names.",
-        group=group,
-        order=order,
-    )
-
-
-KEY_PROJECTION_TYPE: Final = _projection_type("key.projection.type", "key", _PROCESSING, 2)
-KEY_PROJECTION_LIST: Final = _projection_list("key.projection.list", "key", _PROCESSING, 3)
-VALUE_PROJECTION_TYPE: Final = _projection_type("value.projection.type", "value", _PROCESSING, 4)
-VALUE_PROJECTION_LIST: Final = _projection_list("value.projection.list", "value", _PROCESSING, 5)
+KEY_PROJECTION_TYPE: Final = _PROCESSING.choice(
+    "key.projection.type", "none", _PROJECTIONS,
+    "Whether to keep (AllowList) or remove (BlockList) the listed fields of the key.",
+    ignore_case=True, offers=_PROJECTIONS)
+KEY_PROJECTION_LIST: Final = _PROCESSING.text("key.projection.list", "",
+    "Fields of the key, with dots for nested ones; `*` matches one name, `**` any number of "
+    "nested names.")
+VALUE_PROJECTION_TYPE: Final = _PROCESSING.choice(
+    "value.projection.type", "none", _PROJECTIONS,
+    "Whether to keep (AllowList) or remove (BlockList) the listed fields of the value.",
+    ignore_case=True, offers=_PROJECTIONS)
+VALUE_PROJECTION_LIST: Final = _PROCESSING.text("value.projection.list", "",
+    "Fields of the value, with dots for nested ones; `*` matches one name, `**` any number of "
+    "nested names.")
 
 
 def _bad_mapping(value: str | None) -> str | None:
@@ -276,161 +141,63 @@ def _bad_renaming(value: str | None) -> str | None:
     return None
 
 
-RENAMER_MAPPING: Final = Key(
-    "field.renamer.mapping",
-    STRING,
-    default="[]",
-    importance=LOW,
-    check=checking("a JSON array", _bad_mapping),
-    doc='New names of fields, for `RenameByMapping`: `[{"oldName": "value.a", "newName": "b"}]`. '
-    "Paths begin with `key` or `value`.",
-    group=_PROCESSING,
-    order=6,
-)
-RENAMER_REGEXP: Final = Key(
-    "field.renamer.regexp",
-    STRING,
-    default="[]",
-    importance=LOW,
-    check=checking("a JSON array", _bad_renaming),
-    doc="Patterns of `RenameByRegExp`: in names of fields whose path matches `regexp`, `pattern` "
-    'is replaced: `[{"regexp": "^value\\\\..*$", "pattern": "a", "replace": "b"}]`.',
-    group=_PROCESSING,
-    order=7,
-)
-TRANSFORMER: Final = jvm_only(
-    "field.value.transformer", "The transformer", "use a transform instead", _PROCESSING
-)
-ID_STRATEGY: Final = Key(
-    "document.id.strategy",
-    STRING,
-    default=names.IdStrategy.BSON_OID.value,
-    importance=HIGH,
-    check=names.known(names.IdStrategy),
-    doc="How to generate `_id`: a new ObjectId or UUID, the key or value or some of their fields, "
-    "or topic, partition and offset.",
-    group=_IDS,
-    order=1,
-)
-ID_OVERWRITE: Final = Key(
-    "document.id.strategy.overwrite.existing",
-    BOOLEAN,
-    default=False,
-    importance=HIGH,
-    doc="Whether to set `_id` even if the document has one.",
-    group=_IDS,
-    order=2,
-)
-UUID_FORMAT: Final = Key(
-    "document.id.strategy.uuid.format",
-    STRING,
-    default="string",
-    importance=HIGH,
-    check=one_of("string", "binary", ignore_case=True),
-    doc="Whether `UuidStrategy` generates strings or binary BSON UUIDs.",
-    group=_IDS,
-    order=3,
-)
-ID_KEY_TYPE: Final = _projection_type(
-    "document.id.strategy.partial.key.projection.type", "key", _IDS, 4, empty=True
-)
-ID_KEY_LIST: Final = _projection_list(
-    "document.id.strategy.partial.key.projection.list", "key", _IDS, 5
-)
-ID_VALUE_TYPE: Final = _projection_type(
-    "document.id.strategy.partial.value.projection.type", "value", _IDS, 6, empty=True
-)
-ID_VALUE_LIST: Final = _projection_list(
-    "document.id.strategy.partial.value.projection.list", "value", _IDS, 7
-)
-TOLERANCE: Final = Key(
-    "mongo.errors.tolerance",
-    STRING,
-    default="none",
-    importance=MEDIUM,
-    check=one_of("none", "data", "all", ignore_case=True),
-    doc="Overrides `errors.tolerance` for records that cannot be converted or written: `none` "
-    "fails the task, `all` and `data` skip the record. An unreachable server is always waited for.",
-    group=_ERRORS,
-    order=1,
-)
-LOG_ERRORS: Final = Key(
-    "mongo.errors.log.enable",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Overrides `errors.log.enable`: whether to log skipped records.",
-    group=_ERRORS,
-    order=2,
-)
-CDC_HANDLER: Final = Key(
-    "change.data.capture.handler",
-    STRING,
-    default="",
-    importance=LOW,
-    check=names.known(names.CdcHandler, empty=True),
-    doc="How to convert change events (of Debezium, Qlik or MongoDB) to writes. The settings of "
-    "ids, processors and strategies are then ignored.",
-    group=_CDC,
-    order=1,
-)
-CDC_REMOVE_NULLS: Final = Key(
-    "change.data.capture.handler.remove.null.values",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to omit null fields from the handler's writes.",
-    group=_CDC,
-    order=2,
-)
-TIME_FIELD: Final = Key(
-    "timeseries.timefield",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The field with the time of a time series collection, which is created if it does not "
-    "exist.",
-    group=_SERIES,
-    order=1,
-)
-META_FIELD: Final = Key(
-    "timeseries.metafield",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The field that identifies a series.",
-    group=_SERIES,
-    order=2,
-)
-EXPIRE_AFTER: Final = Key(
-    "timeseries.expire.after.seconds",
-    LONG,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="After how many seconds the server deletes data; 0: never.",
-    group=_SERIES,
-    order=3,
-)
-GRANULARITY: Final = Key(
-    "timeseries.granularity",
-    STRING,
-    default="",
-    importance=LOW,
-    check=one_of("", "seconds", "minutes", "hours", ignore_case=True),
-    doc="The interval between the measurements of a series.",
-    group=_SERIES,
-    order=4,
-)
-TIME_CONVERT: Final = Key(
-    "timeseries.timefield.auto.convert",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to convert numbers (milliseconds) and strings in that field to dates.",
-    group=_SERIES,
-    order=5,
-)
+RENAMER_MAPPING: Final = _PROCESSING.text("field.renamer.mapping", "[]",
+    'New names of fields, for `RenameByMapping`: `[{"oldName": "value.a", "newName": "b"}]`. '
+    "Paths begin with `key` or `value`.", check=checking("a JSON array", _bad_mapping))
+RENAMER_REGEXP: Final = _PROCESSING.text("field.renamer.regexp", "[]",
+    "Patterns of `RenameByRegExp`: in names of fields whose path matches `regexp`, `pattern` is "
+    'replaced: `[{"regexp": "^value\\\\..*$", "pattern": "a", "replace": "b"}]`.',
+    check=checking("a JSON array", _bad_renaming))
+TRANSFORMER: Final = _PROCESSING.refused("field.value.transformer", "",
+    "The transformer: not supported, because it is a JVM class; use a transform instead.",
+    "The transformer is a JVM class, which is not supported; use a transform instead")
+_IDS: Final = Group("Id Strategies", importance=LOW)
+ID_STRATEGY: Final = _IDS.text("document.id.strategy", names.IdStrategy.BSON_OID.value,
+    "How to generate `_id`: a new ObjectId or UUID, the key or value or some of their fields, or "
+    "topic, partition and offset.", check=names.known(names.IdStrategy), importance=HIGH)
+ID_OVERWRITE: Final = _IDS.flag("document.id.strategy.overwrite.existing", False,
+    "Whether to set `_id` even if the document has one.", importance=HIGH)
+UUID_FORMAT: Final = _IDS.choice("document.id.strategy.uuid.format", "string", ("string", "binary"),
+    "Whether `UuidStrategy` generates strings or binary BSON UUIDs.", ignore_case=True,
+    importance=HIGH)
+ID_KEY_TYPE: Final = _IDS.choice(
+    "document.id.strategy.partial.key.projection.type", "", ("", *_PROJECTIONS),
+    "Whether to keep (AllowList) or remove (BlockList) the listed fields of the key.",
+    ignore_case=True, offers=_PROJECTIONS)
+ID_KEY_LIST: Final = _IDS.text("document.id.strategy.partial.key.projection.list", "",
+    "Fields of the key, with dots for nested ones; `*` matches one name, `**` any number of "
+    "nested names.")
+ID_VALUE_TYPE: Final = _IDS.choice(
+    "document.id.strategy.partial.value.projection.type", "", ("", *_PROJECTIONS),
+    "Whether to keep (AllowList) or remove (BlockList) the listed fields of the value.",
+    ignore_case=True, offers=_PROJECTIONS)
+ID_VALUE_LIST: Final = _IDS.text("document.id.strategy.partial.value.projection.list", "",
+    "Fields of the value, with dots for nested ones; `*` matches one name, `**` any number of "
+    "nested names.")
+_ERRORS: Final = Group("Errors")
+TOLERANCE: Final = _ERRORS.choice("mongo.errors.tolerance", "none", ("none", "data", "all"),
+    "Overrides `errors.tolerance` for records that cannot be converted or written: `none` fails "
+    "the task, `all` and `data` skip the record. An unreachable server is always waited for.",
+    ignore_case=True)
+LOG_ERRORS: Final = _ERRORS.flag("mongo.errors.log.enable", False,
+    "Overrides `errors.log.enable`: whether to log skipped records.")
+_CDC: Final = Group("Change Data Capture", importance=LOW)
+CDC_HANDLER: Final = _CDC.text("change.data.capture.handler", "",
+    "How to convert change events (of Debezium, Qlik or MongoDB) to writes. The settings of ids, "
+    "processors and strategies are then ignored.", check=names.known(names.CdcHandler, empty=True))
+CDC_REMOVE_NULLS: Final = _CDC.flag("change.data.capture.handler.remove.null.values", False,
+    "Whether to omit null fields from the handler's writes.")
+_SERIES: Final = Group("Time series", importance=LOW)
+TIME_FIELD: Final = _SERIES.text("timeseries.timefield", "",
+    "The field with the time of a time series collection, which is created if it does not exist.")
+META_FIELD: Final = _SERIES.text("timeseries.metafield", "", "The field that identifies a series.")
+EXPIRE_AFTER: Final = _SERIES.long("timeseries.expire.after.seconds", 0,
+    "After how many seconds the server deletes data; 0: never.", at_least=0)
+GRANULARITY: Final = _SERIES.choice(
+    "timeseries.granularity", "", ("", "seconds", "minutes", "hours"),
+    "The interval between the measurements of a series.", ignore_case=True)
+TIME_CONVERT: Final = _SERIES.flag("timeseries.timefield.auto.convert", False,
+    "Whether to convert numbers (milliseconds) and strings in that field to dates.")
 ISO_PATTERN: Final = (
     "yyyy-MM-dd[['T'][ ]][HH:mm:ss[[.][SSSSSS][SSS]][ ]VV[ ]'['VV']']"
     "[HH:mm:ss[[.][SSSSSS][SSS]][ ]X][HH:mm:ss[[.][SSSSSS][SSS]]]"
@@ -443,25 +210,12 @@ def _bad_pattern(value: str | None) -> str | None:
     return "Only the default pattern is supported, which parses ISO 8601"
 
 
-TIME_FORMAT: Final = Key(
-    "timeseries.timefield.auto.convert.date.format",
-    STRING,
-    default=ISO_PATTERN,
-    importance=LOW,
-    check=checking("the default", _bad_pattern),
-    doc="The pattern of such strings; only ISO 8601 is supported.",
-    group=_SERIES,
-    order=6,
-)
-TIME_LOCALE: Final = Key(
-    "timeseries.timefield.auto.convert.locale.language.tag",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="Ignored: the default pattern has no words.",
-    group=_SERIES,
-    order=7,
-)
+TIME_FORMAT: Final = _SERIES.text("timeseries.timefield.auto.convert.date.format", ISO_PATTERN,
+    "The pattern of such strings; only ISO 8601 is supported.",
+    check=checking("the default", _bad_pattern))
+TIME_LOCALE: Final = _SERIES.ignored("timeseries.timefield.auto.convert.locale.language.tag", "",
+    "the default pattern has no words")
+# fmt: on
 
 _MAPPER_FIELDS: Final = (
     (KEY_DATABASE_FIELD, VALUE_DATABASE_FIELD),
@@ -530,55 +284,16 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
                 yield key.name, f"Missing timeseries configuration: `{TIME_FIELD.name}`"
 
 
-TOPIC_KEYS: Final[tuple[Key[object], ...]] = (
-    DATABASE,
-    COLLECTION,
-    NAMESPACE_MAPPER,
-    KEY_DATABASE_FIELD,
-    KEY_COLLECTION_FIELD,
-    VALUE_DATABASE_FIELD,
-    VALUE_COLLECTION_FIELD,
-    MAPPER_ERROR,
-    DELETE_ON_NULL,
-    WRITE_STRATEGY,
-    DELETE_STRATEGY,
-    MAX_BATCH,
-    ORDERED,
-    RATE_TIMEOUT,
-    RATE_EVERY,
-    PROCESSORS,
-    KEY_PROJECTION_TYPE,
-    KEY_PROJECTION_LIST,
-    VALUE_PROJECTION_TYPE,
-    VALUE_PROJECTION_LIST,
-    RENAMER_MAPPING,
-    RENAMER_REGEXP,
-    TRANSFORMER,
-    ID_STRATEGY,
-    ID_OVERWRITE,
-    UUID_FORMAT,
-    ID_KEY_TYPE,
-    ID_KEY_LIST,
-    ID_VALUE_TYPE,
-    ID_VALUE_LIST,
-    TOLERANCE,
-    LOG_ERRORS,
-    CDC_HANDLER,
-    CDC_REMOVE_NULLS,
-    TIME_FIELD,
-    META_FIELD,
-    EXPIRE_AFTER,
-    GRANULARITY,
-    TIME_CONVERT,
-    TIME_FORMAT,
-    TIME_LOCALE,
+TOPIC_KEYS: Final = (
+    *(*_NAMESPACE, *_MAPPING, *_WRITES, *_PROCESSING),
+    *(*_IDS, *_ERRORS, *_CDC, *_SERIES),
 )
 TOPIC: Final = ConfigDef(*TOPIC_KEYS, rules=(_rule,))
 
 MONGODB_SINK: Final = ConfigDef(
     CONNECTION_URI,
     *ACCESS,
-    false_only("csfle.enabled", "Client-side field level encryption"),
+    ENCRYPTION,
     TOPIC_OVERRIDE,
     *TOPIC_KEYS,
     rules=(_rule,),

@@ -7,23 +7,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LONG,
     LOW,
     MEDIUM,
-    STRING,
-    Choices,
     ConfigDef,
-    Importance,
+    Group,
     Key,
     RegexInvalid,
-    at_least,
     checking,
     compile_java,
     non_empty,
-    one_of,
 )
 from penstock.connectors.mongodb.settings import names
 from penstock.connectors.mongodb.settings.avro import SchemaInvalid, schema_of
@@ -31,14 +24,12 @@ from penstock.connectors.mongodb.settings.connection import ACCESS, uri_key
 from penstock.connectors.mongodb.settings.topics import MapInvalid, TopicMapper
 from penstock.connectors.mongodb.text.shell import TextInvalid, parse_document, parse_documents
 
-CONNECTION_URI: Final = uri_key("mongodb://localhost:27017,localhost:27018,localhost:27019")
+# fmt: off
+_CONNECTION: Final = Group("Connection", first=3)
+CONNECTION_URI: Final = uri_key(
+    _CONNECTION, "mongodb://localhost:27017,localhost:27018,localhost:27019"
+)
 
-_STREAM: Final = "Change stream"
-_TOPIC: Final = "Topic mapping"
-_SCHEMA: Final = "Schema"
-_STARTUP: Final = "Startup"
-_ERRORS: Final = "Errors"
-_PARTITION: Final = "Partition"
 
 DEFAULT_KEY_SCHEMA: Final = (
     '{"type": "record", "name": "keySchema", "fields": [{"name": "_id", "type": "string"}]}'
@@ -134,283 +125,129 @@ def moment_of(text: str) -> tuple[int, int] | None:
     return int(moment.timestamp()), 0
 
 
-def _string(
-    name: str,
-    doc: str,
-    group: str,
-    order: int,
-    default: str = "",
-    importance: Importance = MEDIUM,
-    check: Any = None,
-    choices: tuple[str, ...] = (),
-) -> Key[str]:
-    return Key(
-        name,
-        STRING,
-        default=default,
-        importance=importance,
-        check=check,
-        doc=doc,
-        group=group,
-        order=order,
-        recommender=Choices(choices) if choices else None,
-    )
-
-
-def _flag(name: str, doc: str, group: str, order: int, default: bool = False) -> Key[bool]:
-    return Key(name, BOOLEAN, default=default, importance=MEDIUM, doc=doc, group=group, order=order)
-
-
-def _count(name: str, doc: str, group: str, order: int, default: int, least: int) -> Key[int]:
-    return Key(
-        name, INT, default=default, importance=MEDIUM, check=at_least(least), doc=doc, group=group,
-        order=order,
-    )  # fmt: skip
-
-
-def _word(*words: str) -> Any:
-    return one_of(*words, ignore_case=True)
-
-
-DATABASE: Final = _string(
-    "database", "The database whose changes are read. Empty: all databases.", "Connection", 4
-)
-COLLECTION: Final = _string(
-    "collection", "The collection whose changes are read. Empty: all collections.", "Connection", 5
-)
-PIPELINE: Final = _string(
-    "pipeline",
+DATABASE: Final = _CONNECTION.text("database", "",
+    "The database whose changes are read. Empty: all databases.")
+COLLECTION: Final = _CONNECTION.text("collection", "",
+    "The collection whose changes are read. Empty: all collections.")
+_STREAM: Final = Group("Change stream")
+PIPELINE: Final = _STREAM.text("pipeline", "[]",
     'Pipeline stages for change events, as a JSON array: `[{"$match": {"operationType": '
-    '"insert"}}]`.',
-    _STREAM,
-    1,
-    default="[]",
-    check=_DOCUMENTS,
-)
-BATCH_SIZE: Final = _count(
-    "batch.size",
-    "Number of events in a batch of the server's cursor; 0: the server decides.", _STREAM, 2,
-    0, 0,
-)  # fmt: skip
-FULL_DOCUMENT: Final = _string(
-    "change.stream.full.document",
-    "Whether update events contain the whole document: looked up (`updateLookup`), or as stored by "
-    "the server (`whenAvailable`, `required`).",
-    _STREAM,
-    3,
-    importance=HIGH,
-    check=_word("", "default", "updateLookup", "whenAvailable", "required"),
-    choices=("default", "updateLookup", "whenAvailable", "required"),
-)
-FULL_DOCUMENT_BEFORE: Final = _string(
-    "change.stream.full.document.before.change",
-    "Whether events contain the document before the change.",
-    _STREAM,
-    4,
-    importance=HIGH,
-    check=_word("", "default", "off", "whenAvailable", "required"),
-    choices=("default", "off", "whenAvailable", "required"),
-)
-FULL_DOCUMENT_ONLY: Final = _flag(
-    "publish.full.document.only",
+    '"insert"}}]`.', check=_DOCUMENTS)
+BATCH_SIZE: Final = _STREAM.number("batch.size", 0,
+    "Number of events in a batch of the server's cursor; 0: the server decides.", at_least=0)
+FULL_DOCUMENT: Final = _STREAM.choice(
+    "change.stream.full.document", "", ("", "default", "updateLookup", "whenAvailable", "required"),
+    "Whether update events contain the whole document: looked up (`updateLookup`), or as stored "
+    "by the server (`whenAvailable`, `required`).", ignore_case=True,
+    offers=("default", "updateLookup", "whenAvailable", "required"), importance=HIGH)
+FULL_DOCUMENT_BEFORE: Final = _STREAM.choice(
+    "change.stream.full.document.before.change", "",
+    ("", "default", "off", "whenAvailable", "required"),
+    "Whether events contain the document before the change.", ignore_case=True,
+    offers=("default", "off", "whenAvailable", "required"), importance=HIGH)
+FULL_DOCUMENT_ONLY: Final = _STREAM.flag("publish.full.document.only", False,
     "Whether records contain only the document instead of the event. Updated documents are then "
-    "looked up.",
-    _STREAM,
-    5,
-)
-TOMBSTONES: Final = _flag(
-    "publish.full.document.only.tombstone.on.delete",
-    "Whether deletes then become records without a value; otherwise they are skipped.",
-    _STREAM,
-    6,
-)
-KEY_AS_KEY: Final = _flag(
-    "change.stream.document.key.as.key",
-    "Whether a record's key is the document key; otherwise it is the resume token.",
-    _STREAM,
-    7,
-    default=True,
-)
-EXPANDED_EVENTS: Final = _flag(
-    "change.stream.show.expanded.events",
-    "Whether to include events of other changes to collections, such as of indexes (MongoDB 6.0).",
-    _STREAM,
-    8,
-)
-COLLATION: Final = _string(
-    "collation", "The collation of the pipeline, as a JSON document.", _STREAM, 9, check=_COLLATION
-)
-POLL_MAX: Final = _count(
-    "poll.max.batch.size", "Maximum number of events per poll.", _STREAM, 10, 1000, 1
-)
-POLL_AWAIT: Final = Key(
-    "poll.await.time.ms",
-    LONG,
-    default=5000,
-    importance=LOW,
-    check=at_least(1),
-    doc="How long the server waits for an event before it returns an empty batch, in milliseconds.",
-    group=_STREAM,
-    order=11,
-)
-TOPIC_MAPPER: Final = _string(
-    "topic.mapper",
+    "looked up.")
+TOMBSTONES: Final = _STREAM.flag("publish.full.document.only.tombstone.on.delete", False,
+    "Whether deletes then become records without a value; otherwise they are skipped.")
+KEY_AS_KEY: Final = _STREAM.flag("change.stream.document.key.as.key", True,
+    "Whether a record's key is the document key; otherwise it is the resume token.")
+EXPANDED_EVENTS: Final = _STREAM.flag("change.stream.show.expanded.events", False,
+    "Whether to include events of other changes to collections, such as of indexes (MongoDB 6.0).")
+COLLATION: Final = _STREAM.text("collation", "",
+    "The collation of the pipeline, as a JSON document.", check=_COLLATION)
+POLL_MAX: Final = _STREAM.number("poll.max.batch.size", 1000,
+    "Maximum number of events per poll.", at_least=1)
+POLL_AWAIT: Final = _STREAM.long("poll.await.time.ms", 5000,
+    "How long the server waits for an event before it returns an empty batch, in milliseconds.",
+    at_least=1, importance=LOW)
+_TOPIC: Final = Group("Topic mapping", importance=LOW)
+TOPIC_MAPPER: Final = _TOPIC.text("topic.mapper", names.TopicMapper.DEFAULT.value,
     "How to choose the topic of an event: `DefaultTopicMapper`, by namespace.",
-    _TOPIC,
-    1,
-    default=names.TopicMapper.DEFAULT.value,
-    importance=HIGH,
-    check=names.known(names.TopicMapper),
-)
-TOPIC_SEPARATOR: Final = _string(
-    "topic.separator", "Separator between the parts of a topic name.", _TOPIC, 2, default=".",
-    importance=LOW,
-)  # fmt: skip
-TOPIC_PREFIX: Final = _string(
-    "topic.prefix", "The first part of topic names.", _TOPIC, 3, importance=LOW
-)
-TOPIC_SUFFIX: Final = _string(
-    "topic.suffix", "The last part of topic names.", _TOPIC, 4, importance=LOW
-)
-TOPIC_MAP: Final = _string(
-    "topic.namespace.map",
+    check=names.known(names.TopicMapper), importance=HIGH)
+TOPIC_SEPARATOR: Final = _TOPIC.text("topic.separator", ".",
+    "Separator between the parts of a topic name.")
+TOPIC_PREFIX: Final = _TOPIC.text("topic.prefix", "", "The first part of topic names.")
+TOPIC_SUFFIX: Final = _TOPIC.text("topic.suffix", "", "The last part of topic names.")
+TOPIC_MAP: Final = _TOPIC.text("topic.namespace.map", "",
     'Topics by namespace, as a JSON document: `{"shop.orders": "orders", "shop": "s", "/re.*": '
-    '"x-{db}{sep_coll}", "*": "other"}`.',
-    _TOPIC,
-    5,
-    importance=HIGH,
-    check=_MAP,
-)
+    '"x-{db}{sep_coll}", "*": "other"}`.', check=_MAP, importance=HIGH)
 _FORMATS: Final = ("json", "bson", "schema")
-KEY_FORMAT: Final = _string(
-    "output.format.key",
-    "The format of keys: JSON strings, BSON or structs.", _SCHEMA, 1, default="json",
-    importance=HIGH, check=_word(*_FORMATS), choices=_FORMATS,
-)  # fmt: skip
-VALUE_FORMAT: Final = _string(
-    "output.format.value",
-    "The format of values: JSON strings, BSON or structs.", _SCHEMA, 2, default="json",
-    importance=HIGH, check=_word(*_FORMATS), choices=_FORMATS,
-)  # fmt: skip
-INFER: Final = _flag(
-    "output.schema.infer.value",
+_SCHEMA: Final = Group("Schema", importance=HIGH)
+KEY_FORMAT: Final = _SCHEMA.choice("output.format.key", "json", _FORMATS,
+    "The format of keys: JSON strings, BSON or structs.", ignore_case=True, offers=_FORMATS)
+VALUE_FORMAT: Final = _SCHEMA.choice("output.format.value", "json", _FORMATS,
+    "The format of values: JSON strings, BSON or structs.", ignore_case=True, offers=_FORMATS)
+INFER: Final = _SCHEMA.flag("output.schema.infer.value", False,
     "Whether to infer the schema of structs from their document, instead of using "
-    "`output.schema.value`.",
-    _SCHEMA,
-    3,
-)
-KEY_SCHEMA: Final = _string(
-    "output.schema.key", "The Avro schema of struct keys.", _SCHEMA, 4,
-    default=DEFAULT_KEY_SCHEMA, importance=HIGH, check=_AVRO,
-)  # fmt: skip
-VALUE_SCHEMA: Final = _string(
-    "output.schema.value", "The Avro schema of struct values.", _SCHEMA, 5,
-    default=DEFAULT_VALUE_SCHEMA, importance=HIGH, check=_AVRO,
-)  # fmt: skip
-JSON_FORMATTER: Final = _string(
-    "output.json.formatter",
+    "`output.schema.value`.", importance=MEDIUM)
+KEY_SCHEMA: Final = _SCHEMA.text("output.schema.key", DEFAULT_KEY_SCHEMA,
+    "The Avro schema of struct keys.", check=_AVRO)
+VALUE_SCHEMA: Final = _SCHEMA.text("output.schema.value", DEFAULT_VALUE_SCHEMA,
+    "The Avro schema of struct values.", check=_AVRO)
+JSON_FORMATTER: Final = _SCHEMA.text("output.json.formatter", names.JsonFormatter.DEFAULT.value,
     "How BSON types are written in JSON: `DefaultJson`, `ExtendedJson` or `SimplifiedJson`.",
-    _SCHEMA,
-    6,
-    default=names.JsonFormatter.DEFAULT.value,
-    check=names.known(names.JsonFormatter),
-)
+    check=names.known(names.JsonFormatter), importance=MEDIUM)
 LATEST: Final = "latest"
 TIMESTAMP: Final = "timestamp"
 COPY_EXISTING: Final = "copy_existing"
 _MODES: Final = (LATEST, TIMESTAMP, COPY_EXISTING)
-STARTUP_MODE: Final = _string(
-    "startup.mode",
+_STARTUP: Final = Group("Startup")
+STARTUP_MODE: Final = _STARTUP.choice(
+    "startup.mode", "", ("", *_MODES),
     "Where a connector without an offset begins: at the newest event, at a time, or with all "
-    "existing documents.",
-    _STARTUP,
-    1,
-    check=_word("", *_MODES),
-    choices=_MODES,
-)
-START_AT: Final = _string(
-    "startup.mode.timestamp.start.at.operation.time",
+    "existing documents.", ignore_case=True, offers=_MODES)
+START_AT: Final = _STARTUP.text("startup.mode.timestamp.start.at.operation.time", "",
     "That time: seconds since 1970, ISO 8601 or a BSON timestamp as Extended JSON.",
-    _STARTUP,
-    2,
-    check=checking("a time", lambda value: _problem(value, moment_of)),
-)
-_COPY: Final = (
-    ("max.threads", INT, None, at_least(1),
-     "Ignored: collections are read in parallel on the shared slots."),
-    ("queue.size", INT, 16000, at_least(1), "Ignored: there is no queue."),
-    ("pipeline", STRING, "", _DOCUMENTS, "Pipeline stages for documents before they are copied."),
-    ("namespace.regex", STRING, "", _PATTERN,
-     "The collections to copy: a regular expression searched in `database.collection`."),
-    ("allow.disk.use", BOOLEAN, True, None, "Whether the server may use the disk for copying."),
-)  # fmt: skip
+    check=checking("a time", lambda value: _problem(value, moment_of)))
 _NEW: Final = "startup.mode.copy.existing."
 _OLD: Final = "copy.existing."
 
 
-def _copy_keys(prefix: str, first: int) -> tuple[Key[Any], ...]:
-    old = "" if prefix == _NEW else f"Old name of `{_NEW}{{}}`."
-    return tuple(
-        Key(
-            f"{prefix}{name}",
-            kind,
-            default=default,
-            importance=MEDIUM,
-            check=check,
-            doc=old.format(name) or doc,
-            group=_STARTUP,
-            order=first + at,
-        )
-        for at, (name, kind, default, check, doc) in enumerate(_COPY)
+def _copy_keys(prefix: str) -> dict[str, Key[Any]]:
+    """The settings of the copy under one of the prefixes, by their names without it."""
+    def doc(name: str, text: str) -> str:
+        return text if prefix == _NEW else f"Old name of `{_NEW}{name}`."
+
+    keys = (
+        _STARTUP.number(f"{prefix}max.threads", None, doc("max.threads",
+            "Ignored: collections are read in parallel on the shared slots."), at_least=1),
+        _STARTUP.number(f"{prefix}queue.size", 16000, doc("queue.size",
+            "Ignored: there is no queue."), at_least=1),
+        _STARTUP.text(f"{prefix}pipeline", "", doc("pipeline",
+            "Pipeline stages for documents before they are copied."), check=_DOCUMENTS),
+        _STARTUP.text(f"{prefix}namespace.regex", "", doc("namespace.regex",
+            "The collections to copy: a regular expression searched in `database.collection`."),
+            check=_PATTERN),
+        _STARTUP.flag(f"{prefix}allow.disk.use", True, doc("allow.disk.use",
+            "Whether the server may use the disk for copying.")),
     )
+    return {key.name.removeprefix(prefix): key for key in keys}
 
 
-_COPY_KEYS: Final = _copy_keys(_NEW, 3)
-_OLD_COPY_KEYS: Final = _copy_keys(_OLD, 9)
-OLD_COPY: Final = _flag("copy.existing", "Old name of `startup.mode=copy_existing`.", _STARTUP, 8)
-TOLERANCE: Final = _string(
-    "mongo.errors.tolerance",
+_COPY_KEYS: Final = _copy_keys(_NEW)
+OLD_COPY: Final = _STARTUP.flag("copy.existing", False,
+    "Old name of `startup.mode=copy_existing`.")
+_OLD_COPY_KEYS: Final = _copy_keys(_OLD)
+_ERRORS: Final = Group("Errors")
+TOLERANCE: Final = _ERRORS.choice("mongo.errors.tolerance", "none", ("none", "all"),
     "Overrides `errors.tolerance`: whether to skip events that cannot be converted, and to "
     "continue at the newest event if the server can no longer resume at the resume token.",
-    _ERRORS,
-    1,
-    default="none",
-    check=_word("none", "all"),
-)
-LOG_ERRORS: Final = _flag(
-    "mongo.errors.log.enable",
-    "Overrides `errors.log.enable`: whether to log skipped events.",
-    _ERRORS,
-    2,
-)
-DEAD_LETTERS: Final = _string(
-    "mongo.errors.deadletterqueue.topic.name",
-    "Overrides `errors.deadletterqueue.topic.name`: the topic for events that cannot be converted, "
-    "as Extended JSON. Without it they are dropped.",
-    _ERRORS,
-    3,
-)
-HEARTBEAT_MS: Final = Key(
-    "heartbeat.interval.ms",
-    LONG,
-    default=0,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="After how many milliseconds without events to store the resume token anyway, with a "
-    "heartbeat record; 0: never.",
-    group=_ERRORS,
-    order=4,
-)
-HEARTBEAT_TOPIC: Final = _string(
-    "heartbeat.topic.name", "The topic of heartbeat records.", _ERRORS, 5,
-    default="__mongodb_heartbeats", check=non_empty(),
-)  # fmt: skip
-PARTITION_NAME: Final = _string(
-    "offset.partition.name",
-    "Name under which offsets are stored. A new name starts over, as `startup.mode` specifies.",
-    _PARTITION,
-    1,
-)
+    ignore_case=True)
+LOG_ERRORS: Final = _ERRORS.flag("mongo.errors.log.enable", False,
+    "Overrides `errors.log.enable`: whether to log skipped events.")
+DEAD_LETTERS: Final = _ERRORS.text("mongo.errors.deadletterqueue.topic.name", "",
+    "Overrides `errors.deadletterqueue.topic.name`: the topic for events that cannot be "
+    "converted, as Extended JSON. Without it they are dropped.")
+HEARTBEAT_MS: Final = _ERRORS.long("heartbeat.interval.ms", 0,
+    "After how many milliseconds without events to store the resume token anyway, with a "
+    "heartbeat record; 0: never.", at_least=0)
+HEARTBEAT_TOPIC: Final = _ERRORS.text("heartbeat.topic.name", "__mongodb_heartbeats",
+    "The topic of heartbeat records.", check=non_empty())
+_PARTITION: Final = Group("Partition")
+PARTITION_NAME: Final = _PARTITION.text("offset.partition.name", "",
+    "Name under which offsets are stored. A new name starts over, as `startup.mode` specifies.")
+# fmt: on
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -419,43 +256,14 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 MONGODB_SOURCE: Final = ConfigDef(
-    CONNECTION_URI,
-    DATABASE,
-    COLLECTION,
+    *_CONNECTION,
     *ACCESS,
-    PIPELINE,
-    BATCH_SIZE,
-    FULL_DOCUMENT,
-    FULL_DOCUMENT_BEFORE,
-    FULL_DOCUMENT_ONLY,
-    TOMBSTONES,
-    KEY_AS_KEY,
-    EXPANDED_EVENTS,
-    COLLATION,
-    POLL_MAX,
-    POLL_AWAIT,
-    TOPIC_MAPPER,
-    TOPIC_SEPARATOR,
-    TOPIC_PREFIX,
-    TOPIC_SUFFIX,
-    TOPIC_MAP,
-    KEY_FORMAT,
-    VALUE_FORMAT,
-    INFER,
-    KEY_SCHEMA,
-    VALUE_SCHEMA,
-    JSON_FORMATTER,
-    STARTUP_MODE,
-    START_AT,
-    *_COPY_KEYS,
-    OLD_COPY,
-    *_OLD_COPY_KEYS,
-    TOLERANCE,
-    LOG_ERRORS,
-    DEAD_LETTERS,
-    HEARTBEAT_MS,
-    HEARTBEAT_TOPIC,
-    PARTITION_NAME,
+    *_STREAM,
+    *_TOPIC,
+    *_SCHEMA,
+    *_STARTUP,
+    *_ERRORS,
+    *_PARTITION,
     rules=(_rule,),
 )
 
@@ -468,6 +276,5 @@ def startup_mode(config: Any) -> str:
 
 def copy_setting(config: Any, name: str) -> Any:
     """A setting of the copy, under its new name or its old one."""
-    at = [setting[0] for setting in _COPY].index(name)
-    new, old = _COPY_KEYS[at], _OLD_COPY_KEYS[at]
+    new, old = _COPY_KEYS[name], _OLD_COPY_KEYS[name]
     return config[old] if old in config and new not in config else config[new]
