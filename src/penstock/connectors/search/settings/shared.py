@@ -10,20 +10,13 @@ from urllib.parse import urlsplit
 
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
-    LONG,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Check,
-    Key,
+    Group,
     Secret,
-    between,
     checking,
     invalid,
 )
@@ -35,9 +28,7 @@ SEARCH: Final = Extra(
     "elasticsearch", "Connectors to Elasticsearch and OpenSearch", ("opensearchpy", "boto3")
 )
 
-CONNECTION: Final = "Connector"
-CONVERSION: Final = "Data Conversion"
-_WEEK_MS: Final = 7 * 86_400_000
+WEEK_MS: Final = 7 * 86_400_000
 _MAX_INT: Final = 2**31 - 1
 
 
@@ -70,209 +61,59 @@ def _url_problem(urls: tuple[str, ...] | None) -> str | None:
     return None
 
 
-URLS: Final = Key(
-    "connection.url",
-    LIST,
-    default=REQUIRED,
-    importance=HIGH,
+# fmt: off
+CONNECTION: Final = Group("Connector", importance=LOW)
+URLS: Final = CONNECTION.listing("connection.url", REQUIRED,
+    "The cluster's nodes, http://host:port or https://host:port. If one uses https, all do; the "
+    "default scheme is http.",
     check=checking("URLs of the form http://host:port or https://host:port", _url_problem),
-    doc="The cluster's nodes, http://host:port or https://host:port. If one uses https, all do; "
-    "the default scheme is http.",
-    group=CONNECTION,
-    order=1,
-)
-USERNAME: Final = Key(
-    "connection.username",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The user, for basic authentication.",
-    group=CONNECTION,
-    order=2,
-)
-PASSWORD_KEY: Final = Key(
-    "connection.password",
-    PASSWORD,
-    default=None,
-    importance=MEDIUM,
-    doc="The user's password.",
-    group=CONNECTION,
-    order=3,
-)
-BATCH: Final = Key(
-    "batch.size",
-    INT,
-    default=2_000,
-    importance=MEDIUM,
-    check=between(1, 1_000_000),
-    doc="Maximum number of documents in a bulk request.",
-    group=CONNECTION,
-    order=10,
-)
-IN_FLIGHT: Final = Key(
-    "max.in.flight.requests",
-    INT,
-    default=5,
-    importance=MEDIUM,
-    check=between(1, 1_000),
-    doc="Maximum number of concurrent bulk requests per task.",
-    group=CONNECTION,
-    order=12,
-)
-BUFFERED: Final = Key(
-    "max.buffered.records",
-    INT,
-    default=20_000,
-    importance=LOW,
-    check=between(1, _MAX_INT),
-    doc="How many of a task's documents may be pending before it stops reading records.",
-    group=CONNECTION,
-    order=13,
-)
-LINGER: Final = Key(
-    "linger.ms",
-    LONG,
-    default=1,
-    importance=LOW,
-    check=between(0, _WEEK_MS),
-    doc="How long a bulk request with fewer than `batch.size` records waits for more.",
-    group=CONNECTION,
-    order=14,
-)
+    importance=HIGH)
+USERNAME: Final = CONNECTION.text("connection.username", None,
+    "The user, for basic authentication.", importance=MEDIUM)
+PASSWORD_KEY: Final = CONNECTION.secret("connection.password", None,
+    "The user's password.", importance=MEDIUM)
+BATCH: Final = CONNECTION.number("batch.size", 2_000,
+    "Maximum number of documents in a bulk request.", at_least=1, at_most=1_000_000,
+    importance=MEDIUM, order=10)
+IN_FLIGHT: Final = CONNECTION.number("max.in.flight.requests", 5,
+    "Maximum number of concurrent bulk requests per task.", at_least=1, at_most=1_000,
+    importance=MEDIUM, order=12)
+BUFFERED: Final = CONNECTION.number("max.buffered.records", 20_000,
+    "How many of a task's documents may be pending before it stops reading records.", at_least=1,
+    at_most=_MAX_INT)
+LINGER: Final = CONNECTION.long("linger.ms", 1,
+    "How long a bulk request with fewer than `batch.size` records waits for more.", at_least=0,
+    at_most=WEEK_MS)
 
 
-def flush_timeout(default: int) -> Key[int]:
-    """`flush.timeout.ms`."""
-    return Key(
-        "flush.timeout.ms",
-        LONG,
-        default=default,
-        importance=LOW,
-        check=between(1_000, _WEEK_MS),
-        doc="How long the task waits for pending documents before it retries. Kafka Connect's task "
-        "would fail; this one continues.",
-        group=CONNECTION,
-        order=15,
-    )
+RETRIES: Final = CONNECTION.number("max.retries", 5,
+    "How often to retry a request when the cluster is unreachable or busy (429). After that the "
+    "task waits and retries indefinitely.", at_least=0, at_most=_MAX_INT, order=16)
+BACKOFF: Final = CONNECTION.long("retry.backoff.ms", 100,
+    "How long to wait before the first retry of a request; doubled each time, up to a minute.",
+    at_least=0, at_most=86_400_000)
+CONNECT_TIMEOUT: Final = CONNECTION.number("connection.timeout.ms", 1_000,
+    "How long to wait for a connection; 0: indefinitely.", at_least=0, at_most=43_200_000)
+READ_TIMEOUT: Final = CONNECTION.number("read.timeout.ms", 3_000,
+    "How long to wait for a response before the request is retried; 0: indefinitely.", at_least=0,
+    at_most=WEEK_MS)
+CONVERSION: Final = Group("Data Conversion", importance=LOW)
+KEY_IGNORE: Final = CONVERSION.flag("key.ignore", False,
+    "Whether document ids are `topic+partition+offset` instead of keys.", importance=HIGH)
+SCHEMA_IGNORE: Final = CONVERSION.flag("schema.ignore", False,
+    "Whether the cluster infers mappings from documents, instead of using schemas.")
+COMPACT: Final = CONVERSION.flag("compact.map.entries", True,
+    "Whether maps with string keys become objects. Other maps become arrays of `key` and `value`.")
+KEY_TOPICS: Final = CONVERSION.listing("topic.key.ignore", (),
+    "Topics for which `key.ignore` is true.")
+SCHEMA_TOPICS: Final = CONVERSION.listing("topic.schema.ignore", (),
+    "Topics for which `schema.ignore` is true.")
+DROP_INVALID: Final = CONVERSION.flag("drop.invalid.message", False,
+    "Whether to skip records that cannot be converted. With `errors.tolerance=all` they are "
+    "always sent to the dead letter queue.")
+# fmt: on
 
-
-RETRIES: Final = Key(
-    "max.retries",
-    INT,
-    default=5,
-    importance=LOW,
-    check=between(0, _MAX_INT),
-    doc="How often to retry a request when the cluster is unreachable or busy (429). After that "
-    "the task waits and retries indefinitely.",
-    group=CONNECTION,
-    order=16,
-)
-BACKOFF: Final = Key(
-    "retry.backoff.ms",
-    LONG,
-    default=100,
-    importance=LOW,
-    check=between(0, 86_400_000),
-    doc="How long to wait before the first retry of a request; doubled each time, up to a minute.",
-    group=CONNECTION,
-    order=17,
-)
-CONNECT_TIMEOUT: Final = Key(
-    "connection.timeout.ms",
-    INT,
-    default=1_000,
-    importance=LOW,
-    check=between(0, 43_200_000),
-    doc="How long to wait for a connection; 0: indefinitely.",
-    group=CONNECTION,
-    order=18,
-)
-READ_TIMEOUT: Final = Key(
-    "read.timeout.ms",
-    INT,
-    default=3_000,
-    importance=LOW,
-    check=between(0, _WEEK_MS),
-    doc="How long to wait for a response before the request is retried; 0: indefinitely.",
-    group=CONNECTION,
-    order=19,
-)
-KEY_IGNORE: Final = Key(
-    "key.ignore",
-    BOOLEAN,
-    default=False,
-    importance=HIGH,
-    doc="Whether document ids are `topic+partition+offset` instead of keys.",
-    group=CONVERSION,
-    order=1,
-)
-SCHEMA_IGNORE: Final = Key(
-    "schema.ignore",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether the cluster infers mappings from documents, instead of using schemas.",
-    group=CONVERSION,
-    order=2,
-)
-COMPACT: Final = Key(
-    "compact.map.entries",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether maps with string keys become objects. Other maps become arrays of `key` and "
-    "`value`.",
-    group=CONVERSION,
-    order=3,
-)
-KEY_TOPICS: Final = Key(
-    "topic.key.ignore",
-    LIST,
-    default=(),
-    importance=LOW,
-    doc="Topics for which `key.ignore` is true.",
-    group=CONVERSION,
-    order=4,
-)
-SCHEMA_TOPICS: Final = Key(
-    "topic.schema.ignore",
-    LIST,
-    default=(),
-    importance=LOW,
-    doc="Topics for which `schema.ignore` is true.",
-    group=CONVERSION,
-    order=5,
-)
-DROP_INVALID: Final = Key(
-    "drop.invalid.message",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to skip records that cannot be converted. With `errors.tolerance=all` they are "
-    "always sent to the dead letter queue.",
-    group=CONVERSION,
-    order=6,
-)
-
-COMMON_KEYS: Final = (
-    URLS,
-    USERNAME,
-    PASSWORD_KEY,
-    BATCH,
-    IN_FLIGHT,
-    BUFFERED,
-    LINGER,
-    RETRIES,
-    BACKOFF,
-    CONNECT_TIMEOUT,
-    READ_TIMEOUT,
-    KEY_IGNORE,
-    SCHEMA_IGNORE,
-    COMPACT,
-    KEY_TOPICS,
-    SCHEMA_TOPICS,
-    DROP_INVALID,
-)
+COMMON_KEYS: Final = (*CONNECTION, *CONVERSION)
 
 
 def tls_context(props: Mapping[str, str], prefix: str) -> ssl.SSLContext | None:
