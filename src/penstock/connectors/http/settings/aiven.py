@@ -7,21 +7,15 @@ from typing import Any, Final
 
 from penstock.api import Backoff
 from penstock.api.settings import (
-    BOOLEAN,
     HIDDEN,
     HIGH,
-    INT,
-    LIST,
     LONG,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
-    at_least,
-    between,
+    Group,
     checking,
     invalid,
 )
@@ -29,11 +23,10 @@ from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, Fixed, OAuth2, TokenOptions
 from penstock.connectors.http.settings import shared, sinks
-from penstock.connectors.http.settings.shared import key, named
+from penstock.connectors.http.settings.shared import named
 from penstock.connectors.http.templates import Style, Template
 from penstock.connectors.http.write.plan import Batch, Nulls, Retry, SinkPlan, text_or_json
 
-_C, _B, _D, _T, _F = "Connection", "Batching", "Delivery", "Timeout", "Format"
 _TYPES: Final = ("none", "oauth2", "static")
 _PLAIN: Final = Style.DOLLAR
 
@@ -55,106 +48,75 @@ def _number_problem(entries: tuple[str, ...] | None) -> str | None:
     return f"must be a list of numbers: {', '.join(bad)}" if bad else None
 
 
-URL: Final = key(
-    "http.url", STRING, REQUIRED, HIGH, _C,
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=LOW, numbered=False)
+URL: Final = _CONNECTION.text("http.url", REQUIRED,
     "The URL; also with placeholders: `${topic}`, `${key}` and fields of the value.",
-    shared.template(_PLAIN, url=True),
-)  # fmt: skip
-PROXY_HOST: Final = key("http.proxy.host", STRING, None, LOW, _C, "An HTTP proxy.")
-PROXY_PORT: Final = key(
-    "http.proxy.port", INT, -1, LOW, _C, "The proxy's port.", between(-1, 65_535)
-)
-TRUST_ALL: Final = key(
-    "http.ssl.trust.all.certs", BOOLEAN, False, LOW, _C,
-    "Whether to trust any server certificate. Not for production.",
-)  # fmt: skip
-TRUSTSTORE: Final = key(
-    "http.ssl.truststore.location", STRING, None, LOW, _C,
-    "The trusted certificates: PEM or PKCS12.",
-)  # fmt: skip
-TRUSTSTORE_PASSWORD: Final = key(
-    "http.ssl.truststore.password", PASSWORD, None, LOW, _C, "The password of the trust store."
-)
-AUTH: Final = key(
-    "http.authorization.type", STRING, REQUIRED, HIGH, _C, "How requests are authenticated.",
-    named(*_TYPES), _TYPES,
-)  # fmt: skip
-AUTHORIZATION: Final = key(
-    "http.headers.authorization", PASSWORD, None, MEDIUM, _C,
-    "The header Authorization, for http.authorization.type=static.",
-)  # fmt: skip
-CONTENT_TYPE: Final = key(
-    "http.headers.content.type", STRING, None, LOW, _C, "The header Content-Type."
-)
-ADDITIONAL: Final = key(
-    "http.headers.additional", LIST, (), LOW, _C, "Further headers: header:value.",
-    checking("header:value pairs", _pair_problem),
-)  # fmt: skip
-TOKEN_URL: Final = key(
-    "oauth2.access.token.url", STRING, None, HIGH, _C, "The URL for access tokens.", shared.URL
-)
-GRANT_NAME: Final = key(
-    "oauth2.request.grant.type.property", STRING, "grant_type", HIGH, _C,
-    "The form field for the grant type.",
-)  # fmt: skip
-GRANT: Final = key("oauth2.grant.type", STRING, "client_credentials", HIGH, _C, "The grant type.")
-ID_NAME: Final = key(
-    "oauth2.request.client.id.property", STRING, "client_id", HIGH, _C,
-    "The form field for the client id.",
-)  # fmt: skip
-CLIENT_ID: Final = key("oauth2.client.id", STRING, None, HIGH, _C, "The client id.")
-SECRET_NAME: Final = key(
-    "oauth2.request.client.secret.property", STRING, "client_secret", HIGH, _C,
-    "The form field for the client secret.",
-)  # fmt: skip
-CLIENT_SECRET: Final = key("oauth2.client.secret", PASSWORD, None, HIGH, _C, "The client secret.")
-MODE: Final = key(
-    "oauth2.client.authorization.mode", STRING, "HEADER", MEDIUM, _C,
+    check=shared.template(_PLAIN, url=True), importance=HIGH)
+PROXY_HOST: Final = _CONNECTION.text("http.proxy.host", None, "An HTTP proxy.")
+PROXY_PORT: Final = _CONNECTION.number("http.proxy.port", -1,
+    "The proxy's port.", at_least=-1, at_most=65_535)
+TRUST_ALL: Final = _CONNECTION.flag("http.ssl.trust.all.certs", False,
+    "Whether to trust any server certificate. Not for production.")
+TRUSTSTORE: Final = _CONNECTION.text("http.ssl.truststore.location", None,
+    "The trusted certificates: PEM or PKCS12.")
+TRUSTSTORE_PASSWORD: Final = _CONNECTION.secret("http.ssl.truststore.password", None,
+    "The password of the trust store.")
+AUTH: Final = _CONNECTION.text("http.authorization.type", REQUIRED,
+    "How requests are authenticated.", check=named(*_TYPES), offers=_TYPES, importance=HIGH)
+AUTHORIZATION: Final = _CONNECTION.secret("http.headers.authorization", None,
+    "The header Authorization, for http.authorization.type=static.", importance=MEDIUM)
+CONTENT_TYPE: Final = _CONNECTION.text("http.headers.content.type", None,
+    "The header Content-Type.")
+ADDITIONAL: Final = _CONNECTION.listing("http.headers.additional", (),
+    "Further headers: header:value.", check=checking("header:value pairs", _pair_problem))
+TOKEN_URL: Final = _CONNECTION.text("oauth2.access.token.url", None,
+    "The URL for access tokens.", check=shared.URL, importance=HIGH)
+GRANT_NAME: Final = _CONNECTION.text("oauth2.request.grant.type.property", "grant_type",
+    "The form field for the grant type.", importance=HIGH)
+GRANT: Final = _CONNECTION.text("oauth2.grant.type", "client_credentials",
+    "The grant type.", importance=HIGH)
+ID_NAME: Final = _CONNECTION.text("oauth2.request.client.id.property", "client_id",
+    "The form field for the client id.", importance=HIGH)
+CLIENT_ID: Final = _CONNECTION.text("oauth2.client.id", None, "The client id.", importance=HIGH)
+SECRET_NAME: Final = _CONNECTION.text("oauth2.request.client.secret.property", "client_secret",
+    "The form field for the client secret.", importance=HIGH)
+CLIENT_SECRET: Final = _CONNECTION.secret("oauth2.client.secret", None,
+    "The client secret.", importance=HIGH)
+MODE: Final = _CONNECTION.text("oauth2.client.authorization.mode", "HEADER",
     "Where to send client id and secret: in a header, or in the form.",
-    named("HEADER", "URL"), ("HEADER", "URL"),
-)  # fmt: skip
-SCOPE: Final = key("oauth2.client.scope", STRING, None, LOW, _C, "The requested scope.")
-TOKEN_PROPERTY: Final = key(
-    "oauth2.response.token.property", STRING, "access_token", LOW, _C,
-    "The property of the response with the token.",
-)  # fmt: skip
-RENEW_ON: Final = key(
-    "oauth2.token.renew.on.status.codes", LIST, ("401",), LOW, _C,
+    check=named("HEADER", "URL"), offers=("HEADER", "URL"), importance=MEDIUM)
+SCOPE: Final = _CONNECTION.text("oauth2.client.scope", None, "The requested scope.")
+TOKEN_PROPERTY: Final = _CONNECTION.text("oauth2.response.token.property", "access_token",
+    "The property of the response with the token.")
+RENEW_ON: Final = _CONNECTION.listing("oauth2.token.renew.on.status.codes", ("401",),
     "Statuses on which to request a new token, once per request.",
-    checking("a list of numbers", _number_problem),
-)  # fmt: skip
-BATCHING: Final = key(
-    "batching.enabled", BOOLEAN, False, HIGH, _B, "Whether to send several records in one request."
-)
-BATCH_SIZE: Final = key(
-    "batch.max.size", INT, 500, MEDIUM, _B, "Maximum number of records per request.",
-    between(1, 1_000_000),
-)  # fmt: skip
-PREFIX: Final = key("batch.prefix", STRING, "", HIGH, _B, "The beginning of a batch.")
-SUFFIX: Final = key(
-    "batch.suffix", STRING, None, HIGH, _B, "The end of a batch; by default a line break."
-)
-BETWEEN: Final = key(
-    "batch.separator", STRING, None, HIGH, _B, "Separator between records; by default a line break."
-)
-KAFKA_BACKOFF: Final = key(
-    "kafka.retry.backoff.ms", LONG, None, MEDIUM, _D,
-    "Ignored: the engine retries batches after pauses that grow.",
-    between(0, 86_400_000),
-)  # fmt: skip
-RETRIES: Final = key(
-    "max.retries", INT, 1, MEDIUM, _D, "How many times to retry a request.", at_least(0)
-)
-BACKOFF: Final = key(
-    "retry.backoff.ms", INT, 3_000, MEDIUM, _D, "How long to wait before a retry.", at_least(0)
-)
-TIMEOUT: Final = key(
-    "http.timeout", INT, 30, LOW, _T, "How many seconds to wait for a response.", at_least(1)
-)
-DECIMALS: Final = key(
-    "decimal.format", STRING, "BASE64", LOW, _F, "How decimals are written in JSON.",
-    named("BASE64", "NUMERIC"), ("BASE64", "NUMERIC"),
-)  # fmt: skip
+    check=checking("a list of numbers", _number_problem))
+_BATCHING: Final = Group("Batching", importance=HIGH, numbered=False)
+BATCHING: Final = _BATCHING.flag("batching.enabled", False,
+    "Whether to send several records in one request.")
+BATCH_SIZE: Final = _BATCHING.number("batch.max.size", 500,
+    "Maximum number of records per request.", at_least=1, at_most=1_000_000, importance=MEDIUM)
+PREFIX: Final = _BATCHING.text("batch.prefix", "", "The beginning of a batch.")
+SUFFIX: Final = _BATCHING.text("batch.suffix", None, "The end of a batch; by default a line break.")
+BETWEEN: Final = _BATCHING.text("batch.separator", None,
+    "Separator between records; by default a line break.")
+_DELIVERY: Final = Group("Delivery", numbered=False)
+KAFKA_BACKOFF: Final = _DELIVERY.ignored("kafka.retry.backoff.ms", None,
+    "the engine retries batches after pauses that grow", kind=LONG, at_least=0, at_most=86_400_000,
+    importance=MEDIUM)
+RETRIES: Final = _DELIVERY.number("max.retries", 1,
+    "How many times to retry a request.", at_least=0)
+BACKOFF: Final = _DELIVERY.number("retry.backoff.ms", 3_000,
+    "How long to wait before a retry.", at_least=0)
+_TIMEOUT: Final = Group("Timeout", numbered=False)
+TIMEOUT: Final = _TIMEOUT.number("http.timeout", 30,
+    "How many seconds to wait for a response.", at_least=1, importance=LOW)
+_FORMAT: Final = Group("Format", numbered=False)
+DECIMALS: Final = _FORMAT.text("decimal.format", "BASE64",
+    "How decimals are written in JSON.", check=named("BASE64", "NUMERIC"),
+    offers=("BASE64", "NUMERIC"), importance=LOW)
+# fmt: on
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -183,11 +145,8 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 AIVEN_SINK: Final = ConfigDef(
-    URL, PROXY_HOST, PROXY_PORT, TRUST_ALL, TRUSTSTORE, TRUSTSTORE_PASSWORD, AUTH, AUTHORIZATION,
-    CONTENT_TYPE, ADDITIONAL, TOKEN_URL, GRANT_NAME, GRANT, ID_NAME, CLIENT_ID, SECRET_NAME,
-    CLIENT_SECRET, MODE, SCOPE, TOKEN_PROPERTY, RENEW_ON,
-    BATCHING, BATCH_SIZE, PREFIX, SUFFIX, BETWEEN, KAFKA_BACKOFF, RETRIES, BACKOFF, TIMEOUT,
-    DECIMALS, *sinks.SINK_KEYS, *ssl_keys(shared.OWN_TLS),
+    *(*_CONNECTION, *_BATCHING, *_DELIVERY, *_TIMEOUT, *_FORMAT),
+    *(*sinks.SINK_KEYS, *ssl_keys(shared.OWN_TLS)),
     rules=(_rule, shared.api_key_rule, shared.http2_rule(URL)),
 )  # fmt: skip
 
@@ -195,8 +154,9 @@ AIVEN_SINK: Final = ConfigDef(
 def sink_plan(config: Config) -> SinkPlan:
     """The plan of a sink task."""
     headers = shared.pairs_of(ADDITIONAL.name, config[ADDITIONAL], ",")
-    if config[CONTENT_TYPE]:
-        headers += (("Content-Type", config[CONTENT_TYPE]),)
+    content_type = config[CONTENT_TYPE]
+    if content_type:
+        headers += (("Content-Type", content_type),)
     batch = None
     if config[BATCHING]:
         batch = Batch(
@@ -250,13 +210,13 @@ def auth(config: Config) -> Auth | None:
     """The authentication of requests."""
     match config[AUTH].lower():
         case "static":
-            return Fixed((("Authorization", config[AUTHORIZATION].value),))
+            return Fixed((("Authorization", shared.given(config, AUTHORIZATION).value),))
         case "oauth2":
             return OAuth2(
                 TokenOptions(
-                    config[TOKEN_URL],
-                    config[CLIENT_ID],
-                    config[CLIENT_SECRET],
+                    shared.given(config, TOKEN_URL),
+                    shared.given(config, CLIENT_ID),
+                    shared.given(config, CLIENT_SECRET),
                     config[SCOPE],
                     in_header=config[MODE].upper() == "HEADER",
                     token_property=config[TOKEN_PROPERTY],

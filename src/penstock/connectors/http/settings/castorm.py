@@ -9,23 +9,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from penstock.api.settings import (
-    BOOLEAN,
-    CLASS,
-    DOUBLE,
     HIGH,
-    INT,
     LONG,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
+    Group,
     Key,
     RegexInvalid,
-    at_least,
-    between,
     checking,
     compile_java,
     valid_regex,
@@ -46,10 +39,9 @@ from penstock.connectors.http.read.plan import (
     SourcePlan,
 )
 from penstock.connectors.http.settings import shared
-from penstock.connectors.http.settings.shared import OWN, key, member, named
+from penstock.connectors.http.settings.shared import member, named
 
 _P: Final = "com.github.castorm.kafka.connect"
-_T, _R, _A, _C, _L, _K = "Timer", "Request", "Authentication", "Client", "Response", "Records"
 
 
 def _classes(*names: str) -> Any:
@@ -66,9 +58,10 @@ def _classes(*names: str) -> Any:
     return checking(", ".join(sorted(simple)), problem)
 
 
-def _class_key(name: str, default: str, others: tuple[str, ...], group: str, doc: str) -> Key[Any]:
+def _class(group: Group, name: str, default: str, doc: str, *others: str) -> Key[str]:
+    """A setting that chooses among the connector's own classes."""
     full = f"{_P}.{default}"
-    return key(name, CLASS, full, LOW, group, doc, _classes(full, *others))
+    return group.class_name(name, full, doc, check=_classes(full, *others), importance=LOW)
 
 
 def _statuses(text: str) -> frozenset[int]:
@@ -104,239 +97,168 @@ _TEMPLATE: Final = shared.readable(OffsetTemplate, "a template over the offset")
 _POINTER: Final = shared.readable(Pointer, "a JSON pointer")
 _STATUSES: Final = shared.readable(_statuses, "statuses and ranges")
 
-TIMER: Final = _class_key(
-    "http.timer", "timer.AdaptableIntervalTimer", ("FixedIntervalTimer",), _T,
-    "FixedIntervalTimer: the interval never changes.",
-)  # fmt: skip
-INTERVAL: Final = key(
-    "http.timer.interval.millis", LONG, 60_000, HIGH, _T, "The pause between polls.", at_least(0)
-)
-CATCHUP: Final = key(
-    "http.timer.catchup.interval.millis", LONG, 30_000, HIGH, _T,
-    "The pause between polls while records are older than the interval.", at_least(0),
-)  # fmt: skip
-OLD_INTERVAL: Final = key(
-    "http.throttler.interval.millis", LONG, None, LOW, _T,
-    "Old name of http.timer.interval.millis.",
-)  # fmt: skip
-OLD_CATCHUP: Final = key(
-    "http.throttler.catchup.interval.millis", LONG, None, LOW, _T,
-    "Old name of http.timer.catchup.interval.millis.",
-)  # fmt: skip
-INITIAL: Final = key(
-    "http.offset.initial", STRING, "", HIGH, _R,
+# fmt: off
+_TIMER: Final = Group("Timer", importance=LOW, numbered=False)
+TIMER: Final = _class(_TIMER, "http.timer", "timer.AdaptableIntervalTimer",
+    "FixedIntervalTimer: the interval never changes.", "FixedIntervalTimer")
+INTERVAL: Final = _TIMER.long("http.timer.interval.millis", 60_000,
+    "The pause between polls.", at_least=0, importance=HIGH)
+CATCHUP: Final = _TIMER.long("http.timer.catchup.interval.millis", 30_000,
+    "The pause between polls while records are older than the interval.", at_least=0,
+    importance=HIGH)
+OLD_INTERVAL: Final = _TIMER.long("http.throttler.interval.millis", None,
+    "Old name of http.timer.interval.millis.")
+OLD_CATCHUP: Final = _TIMER.long("http.throttler.catchup.interval.millis", None,
+    "Old name of http.timer.catchup.interval.millis.")
+_REQUEST: Final = Group("Request", importance=HIGH, numbered=False)
+INITIAL: Final = _REQUEST.text("http.offset.initial", "",
     "The offset before the first record: key=…, timestamp=….",
-    shared.readable(_map, "name=value pairs"),
-)  # fmt: skip
-URL: Final = key(
-    "http.request.url", STRING, REQUIRED, HIGH, _R, "The URL, a template over the offset.",
-    _TEMPLATE,
-)  # fmt: skip
-METHOD: Final = key(
-    "http.request.method", STRING, "GET", HIGH, _R, "The method.",
-    named("GET", "HEAD", "POST", "PUT", "PATCH"), ("GET", "POST"),
-)  # fmt: skip
-HEADERS: Final = key(
-    "http.request.headers", STRING, "", MEDIUM, _R, "Headers, name: value, a template.", _TEMPLATE
-)
-PARAMS: Final = key(
-    "http.request.params", STRING, "", MEDIUM, _R, "The query, a=b&c=d, a template.", _TEMPLATE
-)
-BODY: Final = key("http.request.body", STRING, "", LOW, _R, "The body, a template.", _TEMPLATE)
-FACTORY: Final = _class_key(
-    "http.request.factory", "http.request.template.TemplateHttpRequestFactory", (), _R,
-    "How requests are made.",
-)  # fmt: skip
-TEMPLATES: Final = _class_key(
-    "http.request.template.factory",
+    check=shared.readable(_map, "name=value pairs"))
+URL: Final = _REQUEST.text("http.request.url", REQUIRED,
+    "The URL, a template over the offset.", check=_TEMPLATE)
+METHOD: Final = _REQUEST.text("http.request.method", "GET",
+    "The method.", check=named("GET", "HEAD", "POST", "PUT", "PATCH"), offers=("GET", "POST"))
+HEADERS: Final = _REQUEST.text("http.request.headers", "",
+    "Headers, name: value, a template.", check=_TEMPLATE, importance=MEDIUM)
+PARAMS: Final = _REQUEST.text("http.request.params", "",
+    "The query, a=b&c=d, a template.", check=_TEMPLATE, importance=MEDIUM)
+BODY: Final = _REQUEST.text("http.request.body", "",
+    "The body, a template.", check=_TEMPLATE, importance=LOW)
+FACTORY: Final = _class(
+    _REQUEST, "http.request.factory",
+    "http.request.template.TemplateHttpRequestFactory",
+    "How requests are made.")
+TEMPLATES: Final = _class(
+    _REQUEST, "http.request.template.factory",
     "http.request.template.freemarker.BackwardsCompatibleFreeMarkerTemplateFactory",
-    ("FreeMarkerTemplateFactory", "NoTemplateFactory"), _R, "NoTemplateFactory: no placeholders.",
-)  # fmt: skip
-CLIENT: Final = _class_key(
-    "http.client", "http.client.okhttp.OkHttpClient", (), _C, "How requests are sent."
-)
-CONNECT: Final = key(
-    "http.client.connection.timeout.millis", LONG, 2_000, HIGH, _C,
-    "How long to wait for a connection.", at_least(0),
-)  # fmt: skip
-READ: Final = key(
-    "http.client.read.timeout.millis", LONG, 2_000, HIGH, _C, "How long to wait for a response.",
-    at_least(0),
-)  # fmt: skip
-TTL: Final = key(
-    "http.client.ttl.millis", LONG, 300_000, LOW, _C, "Ignored: idle connections are closed."
-)
-OLD_TTL: Final = key(
-    "http.client.connection.ttl.millis", LONG, 300_000, LOW, _C,
-    "Ignored: idle connections are closed.",
-)  # fmt: skip
-IDLE: Final = key("http.client.max-idle", INT, 1, LOW, _C, "Ignored: one connection is kept.")
-PROXY_HOST: Final = key("http.client.proxy.host", STRING, "", MEDIUM, _C, "An HTTP proxy.")
-PROXY_PORT: Final = key(
-    "http.client.proxy.port", INT, 3128, MEDIUM, _C, "The proxy's port.", between(1, 65_535)
-)
-PROXY_USER: Final = key("http.client.proxy.username", STRING, "", MEDIUM, _C, "The proxy's user.")
-PROXY_PASSWORD: Final = key(
-    "http.client.proxy.password", PASSWORD, None, MEDIUM, _C, "The proxy user's password."
-)
-KEYSTORE: Final = key(
-    "http.client.keystore", STRING, "", MEDIUM, _C, "The client's key and certificate."
-)
-KEYSTORE_PASSWORD: Final = key(
-    "http.client.keystore.password", PASSWORD, None, MEDIUM, _C, "The key store's password."
-)
-AUTHENTICATOR: Final = _class_key(
-    "http.auth", "http.auth.ConfigurableHttpAuthenticator",
-    ("BasicHttpAuthenticator", "NoneHttpAuthenticator"), _A, "How requests are authenticated.",
-)  # fmt: skip
-AUTH: Final = key(
-    "http.auth.type", STRING, "NONE", MEDIUM, _A, "How requests are authenticated.",
-    named("None", "Basic", "OAuth2"), ("None", "Basic", "OAuth2"),
-)  # fmt: skip
-USER: Final = key("http.auth.user", STRING, "", HIGH, _A, "The user.")
-PASSWORD_KEY: Final = key("http.auth.password", PASSWORD, None, HIGH, _A, "The user's password.")
-TOKEN_URL: Final = key(
-    "penstock.http.oauth2.token.url", STRING, "", MEDIUM, OWN, "The URL for access tokens.",
-    shared.URL,
-)  # fmt: skip
-CLIENT_ID: Final = key("penstock.http.oauth2.client.id", STRING, "", MEDIUM, OWN, "The client id.")
-CLIENT_SECRET: Final = key(
-    "penstock.http.oauth2.client.secret", PASSWORD, None, MEDIUM, OWN, "The client secret."
-)
-SCOPE: Final = key("penstock.http.oauth2.scope", STRING, "", LOW, OWN, "The requested scope.")
-PARSER: Final = _class_key(
-    "http.response.parser", "http.response.PolicyHttpResponseParser", ("KvHttpResponseParser",),
-    _L, "How responses are parsed.",
-)  # fmt: skip
-POLICY_PARSER: Final = _class_key(
-    "http.response.policy.parser",
+    "NoTemplateFactory: no placeholders.", "FreeMarkerTemplateFactory", "NoTemplateFactory")
+_CLIENT: Final = Group("Client", numbered=False)
+CLIENT: Final = _class(_CLIENT, "http.client", "http.client.okhttp.OkHttpClient",
+    "How requests are sent.")
+CONNECT: Final = _CLIENT.long("http.client.connection.timeout.millis", 2_000,
+    "How long to wait for a connection.", at_least=0, importance=HIGH)
+READ: Final = _CLIENT.long("http.client.read.timeout.millis", 2_000,
+    "How long to wait for a response.", at_least=0, importance=HIGH)
+TTL: Final = _CLIENT.ignored("http.client.ttl.millis", 300_000,
+    "idle connections are closed", kind=LONG)
+OLD_TTL: Final = _CLIENT.ignored("http.client.connection.ttl.millis", 300_000,
+    "idle connections are closed", kind=LONG)
+IDLE: Final = _CLIENT.ignored("http.client.max-idle", 1, "one connection is kept")
+PROXY_HOST: Final = _CLIENT.text("http.client.proxy.host", "", "An HTTP proxy.")
+PROXY_PORT: Final = _CLIENT.number("http.client.proxy.port", 3128,
+    "The proxy's port.", at_least=1, at_most=65_535)
+PROXY_USER: Final = _CLIENT.text("http.client.proxy.username", "", "The proxy's user.")
+PROXY_PASSWORD: Final = _CLIENT.secret("http.client.proxy.password", None,
+    "The proxy user's password.")
+KEYSTORE: Final = _CLIENT.text("http.client.keystore", "", "The client's key and certificate.")
+KEYSTORE_PASSWORD: Final = _CLIENT.secret("http.client.keystore.password", None,
+    "The key store's password.")
+_AUTHENTICATION: Final = Group("Authentication", importance=HIGH, numbered=False)
+AUTHENTICATOR: Final = _class(
+    _AUTHENTICATION, "http.auth", "http.auth.ConfigurableHttpAuthenticator",
+    "How requests are authenticated.", "BasicHttpAuthenticator", "NoneHttpAuthenticator")
+AUTH: Final = _AUTHENTICATION.text("http.auth.type", "NONE",
+    "How requests are authenticated.", check=named("None", "Basic", "OAuth2"),
+    offers=("None", "Basic", "OAuth2"), importance=MEDIUM)
+USER: Final = _AUTHENTICATION.text("http.auth.user", "", "The user.")
+PASSWORD_KEY: Final = _AUTHENTICATION.secret("http.auth.password", None, "The user's password.")
+_PENSTOCK: Final = Group("Penstock", importance=LOW, numbered=False)
+TOKEN_URL: Final = _PENSTOCK.text("penstock.http.oauth2.token.url", "",
+    "The URL for access tokens.", check=shared.URL, importance=MEDIUM)
+CLIENT_ID: Final = _PENSTOCK.text("penstock.http.oauth2.client.id", "",
+    "The client id.", importance=MEDIUM)
+CLIENT_SECRET: Final = _PENSTOCK.secret("penstock.http.oauth2.client.secret", None,
+    "The client secret.", importance=MEDIUM)
+SCOPE: Final = _PENSTOCK.text("penstock.http.oauth2.scope", "", "The requested scope.")
+_RESPONSE: Final = Group("Response", importance=LOW, numbered=False)
+PARSER: Final = _class(_RESPONSE, "http.response.parser", "http.response.PolicyHttpResponseParser",
+    "How responses are parsed.", "KvHttpResponseParser")
+POLICY_PARSER: Final = _class(
+    _RESPONSE, "http.response.policy.parser",
     "http.response.KvHttpResponseParser",
-    (),
-    _L,
-    "How responses are parsed.",
-)
-POLICY: Final = _class_key(
-    "http.response.policy", "http.response.StatusCodeHttpResponsePolicy", (), _L,
-    "Which responses are parsed.",
-)  # fmt: skip
-PROCESS: Final = key(
-    "http.response.policy.codes.process", STRING, "200..299", HIGH, _L,
-    "Statuses of responses with records.",
-    _STATUSES,
-)  # fmt: skip
-SKIP: Final = key(
-    "http.response.policy.codes.skip", STRING, "300..399", HIGH, _L,
+    "How responses are parsed.")
+POLICY: Final = _class(
+    _RESPONSE, "http.response.policy", "http.response.StatusCodeHttpResponsePolicy",
+    "Which responses are parsed.")
+PROCESS: Final = _RESPONSE.text("http.response.policy.codes.process", "200..299",
+    "Statuses of responses with records.", check=_STATUSES, importance=HIGH)
+SKIP: Final = _RESPONSE.text("http.response.policy.codes.skip", "300..399",
     "Statuses to skip. Other statuses fail the task, except 408, 429 and 5xx, which are retried.",
-    _STATUSES,
-)  # fmt: skip
-LIST: Final = key(
-    "http.response.list.pointer", STRING, "/", HIGH, _L,
-    "JSON pointer to the list of records.", _POINTER,
-)  # fmt: skip
-RECORD: Final = key(
-    "http.response.record.pointer", STRING, "/", HIGH, _L, "JSON pointer to the record in an item.",
-    _POINTER,
-)  # fmt: skip
-RECORD_KEY: Final = key(
-    "http.response.record.key.pointer", STRING, None, HIGH, _L,
+    check=_STATUSES, importance=HIGH)
+LIST: Final = _RESPONSE.text("http.response.list.pointer", "/",
+    "JSON pointer to the list of records.", check=_POINTER, importance=HIGH)
+RECORD: Final = _RESPONSE.text("http.response.record.pointer", "/",
+    "JSON pointer to the record in an item.", check=_POINTER, importance=HIGH)
+RECORD_KEY: Final = _RESPONSE.text("http.response.record.key.pointer", None,
     "JSON pointers to the key in an item; several are joined by +.",
-    shared.readable(_pointers, "JSON pointers"),
-)  # fmt: skip
-RECORD_TIME: Final = key(
-    "http.response.record.timestamp.pointer", STRING, None, MEDIUM, _L,
-    "JSON pointer to the timestamp in an item.", _POINTER,
-)  # fmt: skip
-RECORD_OFFSET: Final = key(
-    "http.response.record.offset.pointer", STRING, "", MEDIUM, _L,
+    check=shared.readable(_pointers, "JSON pointers"), importance=HIGH)
+RECORD_TIME: Final = _RESPONSE.text("http.response.record.timestamp.pointer", None,
+    "JSON pointer to the timestamp in an item.", check=_POINTER, importance=MEDIUM)
+RECORD_OFFSET: Final = _RESPONSE.text("http.response.record.offset.pointer", "",
     "JSON pointers to the offset in an item: key=/id, timestamp=/updated. For use in templates.",
-    shared.readable(lambda text: [Pointer(path) for path in _map(text).values()],
-                    "name=pointer pairs"),
-)  # fmt: skip
-RECORD_PARSER: Final = _class_key(
-    "http.response.record.parser", "http.response.jackson.JacksonKvRecordHttpResponseParser", (),
-    _L, "How items are parsed.",
-)  # fmt: skip
-TIME_PARSER: Final = _class_key(
-    "http.response.record.timestamp.parser",
+    check=shared.readable(
+        lambda text: [Pointer(path) for path in _map(text).values()], "name=pointer pairs"),
+    importance=MEDIUM)
+RECORD_PARSER: Final = _class(
+    _RESPONSE, "http.response.record.parser",
+    "http.response.jackson.JacksonKvRecordHttpResponseParser",
+    "How items are parsed.")
+TIME_PARSER: Final = _class(
+    _RESPONSE, "http.response.record.timestamp.parser",
     "http.response.timestamp.EpochMillisOrDelegateTimestampParser",
-    ("EpochMillisTimestampParser", "DateTimeFormatterTimestampParser", "RegexTimestampParser"),
-    _L, "How timestamps are parsed: ms since 1970, by pattern, one or the other, or in a string.",
-)  # fmt: skip
-TIME_DELEGATE: Final = _class_key(
-    "http.response.record.timestamp.parser.delegate",
-    "http.response.timestamp.DateTimeFormatterTimestampParser", ("RegexTimestampParser",), _L,
-    "How timestamps that are not numbers are parsed.",
-)  # fmt: skip
-PATTERN: Final = key(
-    "http.response.record.timestamp.parser.pattern", STRING, "yyyy-MM-dd'T'HH:mm:ss[.SSS]X", LOW,
-    _L, "The timestamp pattern.", shared.readable(DatePattern, "a date pattern"),
-)  # fmt: skip
-ZONE: Final = key(
-    "http.response.record.timestamp.parser.zone", STRING, "UTC", LOW, _L,
-    "The zone of timestamps without one.", shared.readable(zone_of, "a time zone"),
-)  # fmt: skip
-REGEX: Final = key(
-    "http.response.record.timestamp.parser.regex", STRING, ".*", LOW, _L,
-    "Where a string contains the timestamp: the first group.", valid_regex(),
-)  # fmt: skip
-REGEX_DELEGATE: Final = _class_key(
-    "http.response.record.timestamp.parser.regex.delegate",
-    "http.response.timestamp.DateTimeFormatterTimestampParser", (), _L,
-    "How that timestamp is parsed.",
-)  # fmt: skip
-DIRECTION: Final = key(
-    "http.response.list.order.direction", STRING, "IMPLICIT", LOW, _L,
+    "How timestamps are parsed: ms since 1970, by pattern, one or the other, or in a string.",
+    "EpochMillisTimestampParser", "DateTimeFormatterTimestampParser", "RegexTimestampParser")
+TIME_DELEGATE: Final = _class(
+    _RESPONSE, "http.response.record.timestamp.parser.delegate",
+    "http.response.timestamp.DateTimeFormatterTimestampParser",
+    "How timestamps that are not numbers are parsed.", "RegexTimestampParser")
+PATTERN: Final = _RESPONSE.text(
+    "http.response.record.timestamp.parser.pattern", "yyyy-MM-dd'T'HH:mm:ss[.SSS]X",
+    "The timestamp pattern.", check=shared.readable(DatePattern, "a date pattern"))
+ZONE: Final = _RESPONSE.text("http.response.record.timestamp.parser.zone", "UTC",
+    "The zone of timestamps without one.", check=shared.readable(zone_of, "a time zone"))
+REGEX: Final = _RESPONSE.text("http.response.record.timestamp.parser.regex", ".*",
+    "Where a string contains the timestamp: the first group.", check=valid_regex())
+REGEX_DELEGATE: Final = _class(
+    _RESPONSE, "http.response.record.timestamp.parser.regex.delegate",
+    "http.response.timestamp.DateTimeFormatterTimestampParser",
+    "How that timestamp is parsed.")
+DIRECTION: Final = _RESPONSE.text("http.response.list.order.direction", "IMPLICIT",
     "The order of the list by time. IMPLICIT: determined from its first and last items.",
-    named("ASC", "DESC", "IMPLICIT"), ("ASC", "DESC", "IMPLICIT"),
-)  # fmt: skip
-SORTER: Final = _class_key(
-    "http.record.sorter", "http.record.OrderDirectionSourceRecordSorter", (), _K,
-    "How records are sorted.",
-)  # fmt: skip
-FILTER: Final = _class_key(
-    "http.record.filter.factory", "http.record.OffsetRecordFilterFactory",
-    ("OffsetTimestampRecordFilterFactory", "PassthroughRecordFilterFactory"), _K,
-    "Which records are new.",
-)  # fmt: skip
-MAPPER: Final = _class_key(
-    "http.response.record.mapper", "http.record.SchemedKvSourceRecordMapper",
-    ("StringKvSourceRecordMapper",), _K, "Whether keys and values are structs or strings.",
-)  # fmt: skip
-TOPIC: Final = key("kafka.topic", STRING, REQUIRED, HIGH, _K, "The topic.")
-PAGE_MODE: Final = key(
-    "penstock.http.page.mode", STRING, "none", MEDIUM, OWN,
+    check=named("ASC", "DESC", "IMPLICIT"), offers=("ASC", "DESC", "IMPLICIT"))
+_RECORDS: Final = Group("Records", importance=LOW, numbered=False)
+SORTER: Final = _class(
+    _RECORDS, "http.record.sorter", "http.record.OrderDirectionSourceRecordSorter",
+    "How records are sorted.")
+FILTER: Final = _class(
+    _RECORDS, "http.record.filter.factory", "http.record.OffsetRecordFilterFactory",
+    "Which records are new.", "OffsetTimestampRecordFilterFactory",
+    "PassthroughRecordFilterFactory")
+MAPPER: Final = _class(
+    _RECORDS, "http.response.record.mapper", "http.record.SchemedKvSourceRecordMapper",
+    "Whether keys and values are structs or strings.", "StringKvSourceRecordMapper")
+TOPIC: Final = _RECORDS.text("kafka.topic", REQUIRED, "The topic.", importance=HIGH)
+PAGE_MODE: Final = _PENSTOCK.text("penstock.http.page.mode", "none",
     "How to find further pages: link: the Link header; next: the body contains the URL; cursor: "
     "the body contains a cursor; page: by page number, until a page has no items.",
-    named("none", "link", "next", "cursor", "page"), ("none", "link", "next", "cursor", "page"),
-)  # fmt: skip
-PAGE_POINTER: Final = key(
-    "penstock.http.page.pointer", STRING, None, MEDIUM, OWN,
-    "JSON pointer to the next URL or the cursor in the body.", _POINTER,
-)  # fmt: skip
-PAGE_PARAMETER: Final = key(
-    "penstock.http.page.parameter", STRING, "page", LOW, OWN,
-    "The query parameter for the cursor or the page number.",
-)  # fmt: skip
-PAGE_FIRST: Final = key(
-    "penstock.http.page.first", INT, 1, LOW, OWN, "The number of the first page.", at_least(0)
-)
-PAGE_MAX: Final = key(
-    "penstock.http.page.max", INT, 1_000, LOW, OWN,
-    "Maximum number of pages per poll; the task fails if there are more.", at_least(1),
-)  # fmt: skip
-RATE: Final = key(
-    "penstock.http.requests.per.second", DOUBLE, 0.0, LOW, OWN,
+    check=named("none", "link", "next", "cursor", "page"),
+    offers=("none", "link", "next", "cursor", "page"), importance=MEDIUM)
+PAGE_POINTER: Final = _PENSTOCK.text("penstock.http.page.pointer", None,
+    "JSON pointer to the next URL or the cursor in the body.", check=_POINTER, importance=MEDIUM)
+PAGE_PARAMETER: Final = _PENSTOCK.text("penstock.http.page.parameter", "page",
+    "The query parameter for the cursor or the page number.")
+PAGE_FIRST: Final = _PENSTOCK.number("penstock.http.page.first", 1,
+    "The number of the first page.", at_least=0)
+PAGE_MAX: Final = _PENSTOCK.number("penstock.http.page.max", 1_000,
+    "Maximum number of pages per poll; the task fails if there are more.", at_least=1)
+RATE: Final = _PENSTOCK.double("penstock.http.requests.per.second", 0.0,
     "Maximum number of requests per second; 0: no limit. `Retry-After` is always respected.",
-    at_least(0),
-)  # fmt: skip
-CONDITIONAL: Final = key(
-    "penstock.http.conditional", BOOLEAN, True, LOW, OWN,
-    "Whether to send conditional requests (`ETag`, `Last-Modified`).",
-)  # fmt: skip
-RETRY: Final = key(
-    "penstock.http.retry.backoff.ms", INT, 1_000, LOW, OWN,
-    "The shortest pause before a failed request is retried.", at_least(0),
-)  # fmt: skip
+    at_least=0)
+CONDITIONAL: Final = _PENSTOCK.flag("penstock.http.conditional", True,
+    "Whether to send conditional requests (`ETag`, `Last-Modified`).")
+RETRY: Final = _PENSTOCK.number("penstock.http.retry.backoff.ms", 1_000,
+    "The shortest pause before a failed request is retried.", at_least=0)
+# fmt: on
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -354,14 +276,10 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 SOURCE: Final = ConfigDef(
-    TIMER, INTERVAL, CATCHUP, OLD_INTERVAL, OLD_CATCHUP, INITIAL, URL, METHOD, HEADERS, PARAMS,
-    BODY, FACTORY, TEMPLATES, CLIENT, CONNECT, READ, TTL, OLD_TTL, IDLE, PROXY_HOST, PROXY_PORT,
-    PROXY_USER, PROXY_PASSWORD, KEYSTORE, KEYSTORE_PASSWORD, AUTHENTICATOR, AUTH, USER,
-    PASSWORD_KEY, PARSER, POLICY_PARSER, POLICY, PROCESS, SKIP, LIST, RECORD, RECORD_KEY,
-    RECORD_TIME, RECORD_OFFSET, RECORD_PARSER, TIME_PARSER, TIME_DELEGATE, PATTERN, ZONE, REGEX,
-    REGEX_DELEGATE, DIRECTION, SORTER, FILTER, MAPPER, TOPIC,
-    PAGE_MODE, PAGE_POINTER, PAGE_PARAMETER, PAGE_FIRST, PAGE_MAX, RATE, CONDITIONAL, RETRY,
-    TOKEN_URL, CLIENT_ID, CLIENT_SECRET, SCOPE, *shared.COMMON, *ssl_keys(shared.OWN_TLS),
+    *(*_TIMER, *_REQUEST, *_CLIENT, *_AUTHENTICATION, *_RESPONSE, *_RECORDS),
+    *(PAGE_MODE, PAGE_POINTER, PAGE_PARAMETER, PAGE_FIRST, PAGE_MAX, RATE, CONDITIONAL, RETRY),
+    *(TOKEN_URL, CLIENT_ID, CLIENT_SECRET, SCOPE),
+    *(*shared.COMMON, *ssl_keys(shared.OWN_TLS)),
     rules=(_rule, shared.api_key_rule, shared.http2_rule(URL)),
 )  # fmt: skip
 
@@ -480,8 +398,8 @@ def auth(config: Config) -> Auth | None:
         case "oauth2":
             return OAuth2(
                 TokenOptions(
-                    config[TOKEN_URL], config[CLIENT_ID], config[CLIENT_SECRET],
-                    config[SCOPE] or None,
+                    config[TOKEN_URL], config[CLIENT_ID],
+                    shared.given(config, CLIENT_SECRET), config[SCOPE] or None,
                 )
             )  # fmt: skip
     return shared.own_auth(config)

@@ -8,19 +8,14 @@ from typing import Any, Final
 
 from penstock.api import Backoff, Jitter
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
+    Group,
     RegexInvalid,
-    at_least,
     compile_java,
     invalid,
 )
@@ -28,7 +23,7 @@ from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, OAuth2, TokenOptions, basic, bearer
 from penstock.connectors.http.settings import shared, sinks
-from penstock.connectors.http.settings.shared import key, member, named
+from penstock.connectors.http.settings.shared import member, named
 from penstock.connectors.http.templates import Row, Style, Template
 from penstock.connectors.http.write.plan import (
     Batch,
@@ -42,158 +37,122 @@ from penstock.connectors.http.write.plan import (
 from penstock.connectors.http.write.reports import ReportPlan, Topic, client_settings
 from penstock.connectors.http.write.sending import codes
 
-_C, _A, _R, _B, _X = "Connection", "Authentication", "Retries", "Batching", "Regex"
-_P = "Reporter"
 _LONGEST_MS: Final = 60_000  # between retries
 _D = Style.DOLLAR
 _POLICIES: Final = ("CONSTANT_VALUE", "EXPONENTIAL_WITH_JITTER")
 TLS: Final = "https."
 
-URL: Final = key(
-    "http.api.url", STRING, REQUIRED, HIGH, _C,
-    "The URL, with `${topic}`, `${key}`, `${header.name}` and fields of the value as placeholders.",
-    shared.template(_D, url=True),
-)  # fmt: skip
-METHOD: Final = key(
-    "request.method", STRING, "POST", HIGH, _C, "The method of requests.",
-    named("POST", "PUT", "PATCH", "DELETE", "GET"), ("POST", "PUT", "PATCH"),
-)  # fmt: skip
-NULLS: Final = key(
-    "behavior.on.null.values", STRING, "ignore", LOW, _C,
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=HIGH, numbered=False)
+URL: Final = _CONNECTION.text("http.api.url", REQUIRED,
+    "The URL, with `${topic}`, `${key}`, `${header.name}` and fields of the value as "
+    "placeholders.", check=shared.template(_D, url=True))
+METHOD: Final = _CONNECTION.text("request.method", "POST",
+    "The method of requests.", check=named("POST", "PUT", "PATCH", "DELETE", "GET"),
+    offers=("POST", "PUT", "PATCH"))
+NULLS: Final = _CONNECTION.text("behavior.on.null.values", "ignore",
     "How to handle records without a value: ignore, log, send a DELETE request to the URL, or "
-    "fail.",
-    named("fail", "log", "ignore", "delete"), ("fail", "log", "ignore", "delete"),
-)  # fmt: skip
-ERRORS: Final = key(
-    "behavior.on.error", STRING, "fail", LOW, _C,
+    "fail.", check=named("fail", "log", "ignore", "delete"),
+    offers=("fail", "log", "ignore", "delete"), importance=LOW)
+ERRORS: Final = _CONNECTION.text("behavior.on.error", "fail",
     "How to handle records that the server refuses. fail: as `errors.tolerance` specifies; an "
     "unreachable server is waited for. ignore, log: skip them, also if the server is unreachable "
-    "for more than `max.retries` retries.",
-    named("fail", "log", "ignore"), ("fail", "log", "ignore"),
-)  # fmt: skip
-ERRORS_AS: Final = key(
-    "report.errors.as", STRING, "error_string", LOW, _C,
+    "for more than `max.retries` retries.", check=named("fail", "log", "ignore"),
+    offers=("fail", "log", "ignore"), importance=LOW)
+ERRORS_AS: Final = _CONNECTION.text("report.errors.as", "error_string",
     "What to report in the error topic: a description of the failure, or the response.",
-    named("error_string", "http_response"), ("error_string", "http_response"),
-)  # fmt: skip
-FORMAT: Final = key(
-    "request.body.format", STRING, "string", MEDIUM, _C,
+    check=named("error_string", "http_response"), offers=("error_string", "http_response"),
+    importance=LOW)
+FORMAT: Final = _CONNECTION.text("request.body.format", "string",
     "string: values as strings, structs as Java prints them. json: values as JSON.",
-    named("string", "json"), ("string", "json"),
-)  # fmt: skip
-HEADERS: Final = key(
-    "headers", STRING, "", HIGH, _C,
+    check=named("string", "json"), offers=("string", "json"), importance=MEDIUM)
+HEADERS: Final = _CONNECTION.text("headers", "",
     "Headers of every request, name:value, separated by `header.separator`. Values may contain "
-    "placeholders.",
-)  # fmt: skip
-SEPARATOR: Final = key("header.separator", STRING, "|", HIGH, _C, "Separator between headers.")
-COPIED: Final = key(
-    "copy.record.headers", STRING, "", LOW, _C,
-    "Names of record headers to copy to requests; `*`: all.",
-)  # fmt: skip
-CONNECT: Final = key(
-    "http.connect.timeout.ms", INT, 30_000, LOW, _C, "How long to wait for a connection.",
-    at_least(1),
-)  # fmt: skip
-READ: Final = key(
-    "http.request.timeout.ms", INT, 30_000, LOW, _C, "How long to wait for a response.", at_least(1)
-)
-PROXY_HOST: Final = key("http.proxy.host", STRING, "", HIGH, _C, "An HTTP proxy.")
-PROXY_PORT: Final = key("http.proxy.port", INT, 0, HIGH, _C, "The proxy's port.", shared.PORT)
-PROXY_USER: Final = key("http.proxy.user", STRING, "", HIGH, _C, "The proxy's user.")
-PROXY_PASSWORD: Final = key(
-    "http.proxy.password", PASSWORD, None, HIGH, _C, "The proxy user's password."
-)
-AUTH: Final = key(
-    "auth.type", STRING, "none", HIGH, _A, "How requests are authenticated.",
-    named("none", "basic", "oauth2", "bearer"), ("none", "basic", "oauth2", "bearer"),
-)  # fmt: skip
-USER: Final = key("connection.user", STRING, "", HIGH, _A, "The user, for auth.type=basic.")
-PASSWORD_KEY: Final = key("connection.password", PASSWORD, None, HIGH, _A, "The user's password.")
-TOKEN: Final = key("bearer.token", PASSWORD, None, HIGH, _A, "The token, for auth.type=bearer.")
-TOKEN_URL: Final = key(
-    "oauth2.token.url", STRING, "", HIGH, _A, "The URL for access tokens.", shared.URL
-)
-CLIENT_ID: Final = key("oauth2.client.id", STRING, "", HIGH, _A, "The client id.")
-CLIENT_SECRET: Final = key("oauth2.client.secret", PASSWORD, None, HIGH, _A, "The client secret.")
-TOKEN_PROPERTY: Final = key(
-    "oauth2.token.property", STRING, "access_token", HIGH, _A,
-    "The property of the response with the token.",
-)  # fmt: skip
-CLIENT_MODE: Final = key(
-    "oauth2.client.auth.mode", STRING, "header", MEDIUM, _A,
+    "placeholders.")
+SEPARATOR: Final = _CONNECTION.text("header.separator", "|", "Separator between headers.")
+COPIED: Final = _CONNECTION.text("copy.record.headers", "",
+    "Names of record headers to copy to requests; `*`: all.", importance=LOW)
+CONNECT: Final = _CONNECTION.number("http.connect.timeout.ms", 30_000,
+    "How long to wait for a connection.", at_least=1, importance=LOW)
+READ: Final = _CONNECTION.number("http.request.timeout.ms", 30_000,
+    "How long to wait for a response.", at_least=1, importance=LOW)
+PROXY_HOST: Final = _CONNECTION.text("http.proxy.host", "", "An HTTP proxy.")
+PROXY_PORT: Final = _CONNECTION.number("http.proxy.port", 0,
+    "The proxy's port.", at_least=0, at_most=65535)
+PROXY_USER: Final = _CONNECTION.text("http.proxy.user", "", "The proxy's user.")
+PROXY_PASSWORD: Final = _CONNECTION.secret("http.proxy.password", None,
+    "The proxy user's password.")
+_AUTHENTICATION: Final = Group("Authentication", importance=HIGH, numbered=False)
+AUTH: Final = _AUTHENTICATION.text("auth.type", "none",
+    "How requests are authenticated.", check=named("none", "basic", "oauth2", "bearer"),
+    offers=("none", "basic", "oauth2", "bearer"))
+USER: Final = _AUTHENTICATION.text("connection.user", "", "The user, for auth.type=basic.")
+PASSWORD_KEY: Final = _AUTHENTICATION.secret("connection.password", None, "The user's password.")
+TOKEN: Final = _AUTHENTICATION.secret("bearer.token", None, "The token, for auth.type=bearer.")
+TOKEN_URL: Final = _AUTHENTICATION.text("oauth2.token.url", "",
+    "The URL for access tokens.", check=shared.URL)
+CLIENT_ID: Final = _AUTHENTICATION.text("oauth2.client.id", "", "The client id.")
+CLIENT_SECRET: Final = _AUTHENTICATION.secret("oauth2.client.secret", None, "The client secret.")
+TOKEN_PROPERTY: Final = _AUTHENTICATION.text("oauth2.token.property", "access_token",
+    "The property of the response with the token.")
+CLIENT_MODE: Final = _AUTHENTICATION.text("oauth2.client.auth.mode", "header",
     "Where to send client id and secret: in a header, or in the form.",
-    named("header", "url"), ("header", "url"),
-)  # fmt: skip
-SCOPE: Final = key("oauth2.client.scope", STRING, "any", HIGH, _A, "The requested scope.")
-TOKEN_HEADERS: Final = key(
-    "oauth2.client.headers", STRING, "", LOW, _A, "Headers of requests for tokens, name:value."
-)
-TOKEN_SEPARATOR: Final = key(
-    "oauth2.client.header.separator", STRING, "|", LOW, _A, "Separator between these headers."
-)
-RETRIES: Final = key(
-    "max.retries", INT, 10, MEDIUM, _R, "How many times to retry a request.", at_least(0)
-)
-BACKOFF: Final = key(
-    "retry.backoff.ms", INT, 3_000, MEDIUM, _R, "How long to wait before a retry.", at_least(0)
-)
-POLICY: Final = key(
-    "retry.backoff.policy", STRING, "CONSTANT_VALUE", LOW, _R,
+    check=named("header", "url"), offers=("header", "url"), importance=MEDIUM)
+SCOPE: Final = _AUTHENTICATION.text("oauth2.client.scope", "any", "The requested scope.")
+TOKEN_HEADERS: Final = _AUTHENTICATION.text("oauth2.client.headers", "",
+    "Headers of requests for tokens, name:value.", importance=LOW)
+TOKEN_SEPARATOR: Final = _AUTHENTICATION.text("oauth2.client.header.separator", "|",
+    "Separator between these headers.", importance=LOW)
+_RETRIES: Final = Group("Retries", numbered=False)
+RETRIES: Final = _RETRIES.number("max.retries", 10,
+    "How many times to retry a request.", at_least=0)
+BACKOFF: Final = _RETRIES.number("retry.backoff.ms", 3_000,
+    "How long to wait before a retry.", at_least=0)
+POLICY: Final = _RETRIES.text("retry.backoff.policy", "CONSTANT_VALUE",
     "Whether the pause is constant, or doubles each time with some jitter.",
-    named(*_POLICIES), _POLICIES,
-)  # fmt: skip
-RETRY_ON: Final = key(
-    "retry.on.status.codes", STRING, "400-", MEDIUM, _R,
+    check=named(*_POLICIES), offers=_POLICIES, importance=LOW)
+RETRY_ON: Final = _RETRIES.text("retry.on.status.codes", "400-",
     "Statuses on which to retry a request: 500,502-504,510-. Other statuses are refusals.",
-    shared.readable(codes, "statuses and ranges"),
-)  # fmt: skip
-BATCH_KEY: Final = key(
-    "batch.key.pattern", STRING, "someKey", HIGH, _B,
-    "Records for which this template gives the same string share a request.", shared.template(_D),
-)  # fmt: skip
-BATCH_SIZE: Final = key(
-    "batch.max.size", INT, 1, HIGH, _B, "Maximum number of records per request.", at_least(1)
-)
-PREFIX: Final = key("batch.prefix", STRING, "", HIGH, _B, "The beginning of a batch.")
-SUFFIX: Final = key("batch.suffix", STRING, "", HIGH, _B, "The end of a batch.")
-BETWEEN: Final = key("batch.separator", STRING, ",", HIGH, _B, "Separator between records.")
-AS_ARRAY: Final = key(
-    "batch.json.as.array", BOOLEAN, False, HIGH, _B,
-    "Whether to send the records of a request as a JSON array, with request.body.format=json.",
-)  # fmt: skip
-PATTERNS: Final = key(
-    "regex.patterns", STRING, "", LOW, _X, "Regular expressions to replace in records."
-)
-REPLACEMENTS: Final = key(
-    "regex.replacements", STRING, "", LOW, _X,
-    "The replacements; `${topic}` and `${key}` are placeholders, `$1` is a group.",
-)  # fmt: skip
-REGEX_SEPARATOR: Final = key(
-    "regex.separator", STRING, "~", LOW, _X, "Separator between patterns, and between replacements."
-)
-BOOTSTRAP: Final = key(
-    "reporter.bootstrap.servers", LIST, (), HIGH, _P,
-    "The brokers for the report topics. Without it, nothing is reported.",
-)  # fmt: skip
+    check=shared.readable(codes, "statuses and ranges"))
+_BATCHING: Final = Group("Batching", importance=HIGH, numbered=False)
+BATCH_KEY: Final = _BATCHING.text("batch.key.pattern", "someKey",
+    "Records for which this template gives the same string share a request.",
+    check=shared.template(_D))
+BATCH_SIZE: Final = _BATCHING.number("batch.max.size", 1,
+    "Maximum number of records per request.", at_least=1)
+PREFIX: Final = _BATCHING.text("batch.prefix", "", "The beginning of a batch.")
+SUFFIX: Final = _BATCHING.text("batch.suffix", "", "The end of a batch.")
+BETWEEN: Final = _BATCHING.text("batch.separator", ",", "Separator between records.")
+AS_ARRAY: Final = _BATCHING.flag("batch.json.as.array", False,
+    "Whether to send the records of a request as a JSON array, with request.body.format=json.")
+_REGEX: Final = Group("Regex", importance=LOW, numbered=False)
+PATTERNS: Final = _REGEX.text("regex.patterns", "", "Regular expressions to replace in records.")
+REPLACEMENTS: Final = _REGEX.text("regex.replacements", "",
+    "The replacements; `${topic}` and `${key}` are placeholders, `$1` is a group.")
+REGEX_SEPARATOR: Final = _REGEX.text("regex.separator", "~",
+    "Separator between patterns, and between replacements.")
+_REPORTER: Final = Group("Reporter", numbered=False)
+BOOTSTRAP: Final = _REPORTER.listing("reporter.bootstrap.servers", (),
+    "The brokers for the report topics. Without it, nothing is reported.", importance=HIGH)
 
 
-def _topic_keys(kind: str, name: str) -> tuple[Any, ...]:
-    start = f"reporter.{kind}.topic"
-    formats = ("string", "json")
+def _topic_keys(kind: str, topic: str) -> tuple[Any, ...]:
+    """The settings of a report topic."""
+    start, formats = f"reporter.{kind}.topic", ("string", "json")
+    subject = "answers" if kind == "result" else "failures"
     return (
-        key(f"{start}.name", STRING, name, HIGH, _P,
-            f"The topic of {'answers' if kind == 'result' else 'failures'}; empty: none. "
-            "`${connector}` is the connector's name."),
-        key(f"{start}.replication.factor", INT, 3, MEDIUM, _P,
-            "The replication factor with which the topic is created.", at_least(1)),
-        key(f"{start}.partitions", INT, 1, MEDIUM, _P,
-            "The number of partitions with which the topic is created.", at_least(1)),
-        key(f"{start}.key.format", STRING, "json", MEDIUM, _P,
-            "How keys are written.", named(*formats), formats),
-        key(f"{start}.value.format", STRING, "json", MEDIUM, _P,
-            "How values are written.", named(*formats), formats),
-    )  # fmt: skip
+        _REPORTER.text(f"{start}.name", topic,
+            f"The topic of {subject}; empty: none. `${{connector}}` is the connector's name.",
+            importance=HIGH),
+        _REPORTER.number(f"{start}.replication.factor", 3,
+            "The replication factor with which the topic is created.", at_least=1),
+        _REPORTER.number(f"{start}.partitions", 1,
+            "The number of partitions with which the topic is created.", at_least=1),
+        _REPORTER.text(f"{start}.key.format", "json",
+            "How keys are written.", check=named(*formats), offers=formats),
+        _REPORTER.text(f"{start}.value.format", "json",
+            "How values are written.", check=named(*formats), offers=formats),
+    )
 
 
 RESULT: Final = _topic_keys("result", "success-responses")
@@ -202,11 +161,15 @@ LEGACY_TLS: Final = {
     "https.ssl.keystorefile": "ssl.keystore.location",
     "https.ssl.truststorefile": "ssl.truststore.location",
 }
-HOSTS: Final = key(
-    "https.host.verifier.enabled", BOOLEAN, True, LOW, "TLS",
-    "Whether to verify the server's host name.",
-)  # fmt: skip
-SSL: Final = key("ssl.enabled", BOOLEAN, False, LOW, "TLS", "Ignored: the URL decides.")
+_TLS: Final = Group("TLS", numbered=False)
+HOSTS: Final = _TLS.flag("https.host.verifier.enabled", True,
+    "Whether to verify the server's host name.", importance=LOW)
+SSL: Final = _TLS.ignored("ssl.enabled", False, "the URL decides")
+_OLD_TLS: Final = tuple(
+    _TLS.text(name, None, f"Another name of https.{other}.", importance=LOW)
+    for name, other in LEGACY_TLS.items()
+)
+# fmt: on
 
 
 def _auth_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -237,17 +200,8 @@ def _batch_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 CONFLUENT_SINK: Final = ConfigDef(
-    URL, METHOD, NULLS, ERRORS, ERRORS_AS, FORMAT, HEADERS, SEPARATOR, COPIED, CONNECT, READ,
-    PROXY_HOST, PROXY_PORT, PROXY_USER, PROXY_PASSWORD,
-    AUTH, USER, PASSWORD_KEY, TOKEN, TOKEN_URL, CLIENT_ID, CLIENT_SECRET, TOKEN_PROPERTY,
-    CLIENT_MODE, SCOPE, TOKEN_HEADERS, TOKEN_SEPARATOR,
-    RETRIES, BACKOFF, POLICY, RETRY_ON,
-    BATCH_KEY, BATCH_SIZE, PREFIX, SUFFIX, BETWEEN, AS_ARRAY,
-    PATTERNS, REPLACEMENTS, REGEX_SEPARATOR,
-    BOOTSTRAP, *RESULT, *ERROR, SSL, HOSTS, *ssl_keys(TLS),
-    *(key(name, STRING, None, LOW, "TLS", f"Another name of https.{other}.")
-      for name, other in LEGACY_TLS.items()),
-    *sinks.SINK_KEYS,
+    *(*_CONNECTION, *_AUTHENTICATION, *_RETRIES, *_BATCHING, *_REGEX, *_REPORTER),
+    *(SSL, HOSTS, *ssl_keys(TLS), *_OLD_TLS, *sinks.SINK_KEYS),
     rules=(
         _auth_rule, _regex_rule, _batch_rule, shared.api_key_rule, shared.http2_rule(URL),
         sinks.header_rule(HEADERS, SEPARATOR, ":", _D),
@@ -346,13 +300,13 @@ def auth(config: Config) -> Auth | None:
         case "basic":
             return basic(config[USER], config[PASSWORD_KEY])
         case "bearer":
-            return bearer(config[TOKEN])
+            return bearer(shared.given(config, TOKEN))
         case "oauth2":
             return OAuth2(
                 TokenOptions(
                     config[TOKEN_URL],
                     config[CLIENT_ID],
-                    config[CLIENT_SECRET],
+                    shared.given(config, CLIENT_SECRET),
                     config[SCOPE] or None,
                     in_header=config[CLIENT_MODE].lower() == "header",
                     token_property=config[TOKEN_PROPERTY],

@@ -8,18 +8,13 @@ from typing import Any, Final
 
 from penstock.api import Backoff, ConfigInvalid
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LONG,
     LOW,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
-    at_least,
+    Group,
     checking,
     invalid,
 )
@@ -27,12 +22,11 @@ from penstock.api.tls import ssl_keys
 from penstock.connectors.http.client.access import ClientOptions
 from penstock.connectors.http.client.auth import Auth, OAuth2, TokenOptions, basic
 from penstock.connectors.http.settings import shared, sinks
-from penstock.connectors.http.settings.shared import key, named
+from penstock.connectors.http.settings.shared import named
 from penstock.connectors.http.templates import Style, Template
 from penstock.connectors.http.write.plan import Batch, Nulls, Retry, SinkPlan, template_body
 from penstock.connectors.http.write.reports import Kind, ReportPlan, Topic, client_settings
 
-_G: Final = "HTTP"
 _M: Final = Style.BRACES
 _LOOP: Final = re.compile(r"\{\{#message\}\}(.*?)\{\{/message\}\}", re.DOTALL)
 _MAX: Final = 1_000_000
@@ -68,134 +62,91 @@ def _split(text: str) -> tuple[str, ...]:
     return loop[1], text[: loop.start()], text[loop.end() :]
 
 
-METHOD: Final = key(
-    "connect.http.method", STRING, "POST", HIGH, _G, "The method of requests.",
-    named("POST", "PUT", "PATCH", "GET", "DELETE"), ("POST", "PUT", "PATCH"),
-)  # fmt: skip
-ENDPOINT: Final = key(
-    "connect.http.endpoint", STRING, REQUIRED, HIGH, _G, "The URL, a template.",
-    shared.template(_M, url=True),
-)  # fmt: skip
-CONTENT: Final = key(
-    "connect.http.request.content", STRING, REQUIRED, HIGH, _G,
-    "The body, a template. The part between `{{#message}}` and `{{/message}}` is repeated for each "
-    "record of a batch.", checking("a template", _content_problem),
-)  # fmt: skip
-HEADERS: Final = key(
-    "connect.http.request.headers", LIST, (), HIGH, _G, "Headers, name:value; both are templates."
-)
-THRESHOLD: Final = key(
-    "connect.http.error.threshold", INT, 5, LOW, _G,
-    "Ignored: `errors.tolerance` decides about refused records.",
-)  # fmt: skip
-SYNC: Final = key(
-    "connect.http.upload.sync.period", INT, 100, LOW, _G,
-    "Ignored: requests are sent as records arrive.",
-)  # fmt: skip
-CONNECT: Final = key(
-    "connect.http.connection.timeout.ms", INT, 10_000, HIGH, _G,
-    "How long to wait for a connection, and for a response.", at_least(1),
-)  # fmt: skip
-LONGEST: Final = key(
-    "connect.http.retries.max.timeout.ms", INT, 30_000, HIGH, _G,
-    "The longest pause before a request is retried.", at_least(0),
-)  # fmt: skip
-RETRIES: Final = key(
-    "connect.http.retries.max.retries", INT, 5, HIGH, _G,
-    "How many times to retry a request.", at_least(0),
-)  # fmt: skip
-RETRY_MODE: Final = key(
-    "connect.http.retry.mode", STRING, "exponential", HIGH, _G,
-    "Whether pauses double or stay the same.", named("exponential", "fixed"),
-    ("exponential", "fixed"),
-)  # fmt: skip
-RETRY_ON: Final = key(
-    "connect.http.retries.on.status.codes", LIST,
-    ("408", "429", "502", "504", "500", "503"), HIGH, _G,
-    "Statuses on which to retry a request.", checking("statuses", _statuses_problem),
-)  # fmt: skip
-INTERVAL: Final = key(
-    "connect.http.retry.fixed.interval.ms", INT, 10_000, HIGH, _G,
-    "The pause with retry mode fixed.", at_least(0),
-)  # fmt: skip
-COUNT: Final = key(
-    "connect.http.batch.count", LONG, 1, HIGH, _G,
-    "Maximum number of records per request.", at_least(0),
-)  # fmt: skip
-SIZE: Final = key(
-    "connect.http.batch.size", LONG, 0, HIGH, _G,
-    "Maximum number of bytes per request; 0: no limit.", at_least(0),
-)  # fmt: skip
-TIME: Final = key(
-    "connect.http.time.interval", LONG, 0, HIGH, _G,
-    "How many milliseconds to wait for more records; at most a minute.", at_least(0),
-)  # fmt: skip
-AUTH: Final = key(
-    "connect.http.authentication.type", STRING, "none", HIGH, _G,
-    "How requests are authenticated.", named(*_AUTHS), _AUTHS,
-)  # fmt: skip
-USER: Final = key("connect.http.authentication.basic.username", STRING, "", HIGH, _G, "The user.")
-PASSWORD_KEY: Final = key(
-    "connect.http.authentication.basic.password", PASSWORD, None, HIGH, _G, "The user's password."
-)
-TIDY: Final = key(
-    "connect.http.json.tidy", BOOLEAN, False, HIGH, _G,
-    "Whether to remove a comma before a closing bracket, which batch templates may leave.",
-)  # fmt: skip
-NULL: Final = key(
-    "connect.http.null.payload.handler", STRING, "error", HIGH, _G,
+# fmt: off
+_HTTP: Final = Group("HTTP", importance=HIGH, numbered=False)
+METHOD: Final = _HTTP.text("connect.http.method", "POST",
+    "The method of requests.", check=named("POST", "PUT", "PATCH", "GET", "DELETE"),
+    offers=("POST", "PUT", "PATCH"))
+ENDPOINT: Final = _HTTP.text("connect.http.endpoint", REQUIRED,
+    "The URL, a template.", check=shared.template(_M, url=True))
+CONTENT: Final = _HTTP.text("connect.http.request.content", REQUIRED,
+    "The body, a template. The part between `{{#message}}` and `{{/message}}` is repeated for "
+    "each record of a batch.", check=checking("a template", _content_problem))
+HEADERS: Final = _HTTP.listing("connect.http.request.headers", (),
+    "Headers, name:value; both are templates.")
+THRESHOLD: Final = _HTTP.ignored("connect.http.error.threshold", 5,
+    "`errors.tolerance` decides about refused records")
+SYNC: Final = _HTTP.ignored("connect.http.upload.sync.period", 100,
+    "requests are sent as records arrive")
+CONNECT: Final = _HTTP.number("connect.http.connection.timeout.ms", 10_000,
+    "How long to wait for a connection, and for a response.", at_least=1)
+LONGEST: Final = _HTTP.number("connect.http.retries.max.timeout.ms", 30_000,
+    "The longest pause before a request is retried.", at_least=0)
+RETRIES: Final = _HTTP.number("connect.http.retries.max.retries", 5,
+    "How many times to retry a request.", at_least=0)
+RETRY_MODE: Final = _HTTP.text("connect.http.retry.mode", "exponential",
+    "Whether pauses double or stay the same.", check=named("exponential", "fixed"),
+    offers=("exponential", "fixed"))
+RETRY_ON: Final = _HTTP.listing(
+    "connect.http.retries.on.status.codes", ("408", "429", "502", "504", "500", "503"),
+    "Statuses on which to retry a request.", check=checking("statuses", _statuses_problem))
+INTERVAL: Final = _HTTP.number("connect.http.retry.fixed.interval.ms", 10_000,
+    "The pause with retry mode fixed.", at_least=0)
+COUNT: Final = _HTTP.long("connect.http.batch.count", 1,
+    "Maximum number of records per request.", at_least=0)
+SIZE: Final = _HTTP.long("connect.http.batch.size", 0,
+    "Maximum number of bytes per request; 0: no limit.", at_least=0)
+TIME: Final = _HTTP.long("connect.http.time.interval", 0,
+    "How many milliseconds to wait for more records; at most a minute.", at_least=0)
+AUTH: Final = _HTTP.text("connect.http.authentication.type", "none",
+    "How requests are authenticated.", check=named(*_AUTHS), offers=_AUTHS)
+USER: Final = _HTTP.text("connect.http.authentication.basic.username", "", "The user.")
+PASSWORD_KEY: Final = _HTTP.secret("connect.http.authentication.basic.password", None,
+    "The user's password.")
+TIDY: Final = _HTTP.flag("connect.http.json.tidy", False,
+    "Whether to remove a comma before a closing bracket, which batch templates may leave.")
+NULL: Final = _HTTP.text("connect.http.null.payload.handler", "error",
     "How templates handle null: fail, or insert nothing, `null` or a string.",
-    named(*_HANDLERS), _HANDLERS,
-)  # fmt: skip
-NULL_TEXT: Final = key(
-    "connect.http.null.payload.handler.custom", STRING, "", HIGH, _G, "That string."
-)
-QUEUE: Final = key(
-    "connect.http.max.queue.size", INT, 1_000_000, HIGH, _G,
-    "Ignored: the engine limits pending records.",
-)  # fmt: skip
-QUEUE_TIMEOUT: Final = key(
-    "connect.http.max.queue.offer.timeout.ms", LONG, 120_000, HIGH, _G, "Ignored."
-)
-COPY: Final = key(
-    "connect.http.copy.message.headers", BOOLEAN, False, HIGH, _G,
-    "Whether to copy record headers to requests.",
-)  # fmt: skip
+    check=named(*_HANDLERS), offers=_HANDLERS)
+NULL_TEXT: Final = _HTTP.text("connect.http.null.payload.handler.custom", "", "That string.")
+QUEUE: Final = _HTTP.ignored("connect.http.max.queue.size", 1_000_000,
+    "the engine limits pending records", importance=HIGH)
+QUEUE_TIMEOUT: Final = _HTTP.ignored("connect.http.max.queue.offer.timeout.ms", 120_000,
+    kind=LONG, importance=HIGH)
+COPY: Final = _HTTP.flag("connect.http.copy.message.headers", False,
+    "Whether to copy record headers to requests.")
 _OAUTH: Final = "connect.http.authentication.oauth2."
-TOKEN_URL: Final = key(
-    f"{_OAUTH}token.url", STRING, "", HIGH, _G, "The URL for access tokens.", shared.URL
-)
-CLIENT_ID: Final = key(f"{_OAUTH}client.id", STRING, "", HIGH, _G, "The client id.")
-CLIENT_SECRET: Final = key(f"{_OAUTH}client.secret", PASSWORD, None, HIGH, _G, "The client secret.")
-TOKEN_PROPERTY: Final = key(
-    f"{_OAUTH}token.property", STRING, "access_token", HIGH, _G,
-    "The property of the response with the token.",
-)  # fmt: skip
-SCOPE: Final = key(f"{_OAUTH}client.scope", STRING, "any", HIGH, _G, "The requested scope.")
-TOKEN_HEADERS: Final = key(
-    f"{_OAUTH}client.headers", LIST, (), HIGH, _G, "Headers of requests for tokens."
-)
-TOKEN_SEPARATOR: Final = key(
-    f"{_OAUTH}client.headers.separator", STRING, ":", HIGH, _G,
-    "Separator between their names and values.",
-)  # fmt: skip
+TOKEN_URL: Final = _HTTP.text(f"{_OAUTH}token.url", "",
+    "The URL for access tokens.", check=shared.URL)
+CLIENT_ID: Final = _HTTP.text(f"{_OAUTH}client.id", "", "The client id.")
+CLIENT_SECRET: Final = _HTTP.secret(f"{_OAUTH}client.secret", None, "The client secret.")
+TOKEN_PROPERTY: Final = _HTTP.text(f"{_OAUTH}token.property", "access_token",
+    "The property of the response with the token.")
+SCOPE: Final = _HTTP.text(f"{_OAUTH}client.scope", "any", "The requested scope.")
+TOKEN_HEADERS: Final = _HTTP.listing(f"{_OAUTH}client.headers", (),
+    "Headers of requests for tokens.")
+TOKEN_SEPARATOR: Final = _HTTP.text(f"{_OAUTH}client.headers.separator", ":",
+    "Separator between their names and values.")
+_REPORTS: Final = Group("Reports", importance=LOW, numbered=False)
 
 
 def _report_keys(kind: str) -> tuple[Any, ...]:
+    """The settings of the reports about answers, or about failures."""
     start = f"connect.reporting.{kind}.config."
     subject = "answers" if kind == "success" else "failures"
     return (
-        key(f"{start}enabled", BOOLEAN, False, LOW, "Reports", f"Whether {subject} are reported."),
-        key(f"{start}bootstrap.servers", STRING, "", LOW, "Reports", "The brokers."),
-        key(f"{start}topic", STRING, "", LOW, "Reports", "The topic."),
-        key(f"{start}partition", INT, -1, LOW, "Reports", "Its partition; -1: any."),
-        key(f"{start}sasl.jaas.config", PASSWORD, None, LOW, "Reports", "User and password."),
-        key(f"{start}sasl.mechanism", STRING, "", LOW, "Reports", "The SASL mechanism."),
+        _REPORTS.flag(f"{start}enabled", False, f"Whether {subject} are reported."),
+        _REPORTS.text(f"{start}bootstrap.servers", "", "The brokers."),
+        _REPORTS.text(f"{start}topic", "", "The topic."),
+        _REPORTS.number(f"{start}partition", -1, "Its partition; -1: any."),
+        _REPORTS.secret(f"{start}sasl.jaas.config", None, "User and password."),
+        _REPORTS.text(f"{start}sasl.mechanism", "", "The SASL mechanism."),
     )
 
 
 SUCCESS: Final = _report_keys("success")
 ERROR: Final = _report_keys("error")
+# fmt: on
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -220,10 +171,7 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 LENSES_SINK: Final = ConfigDef(
-    METHOD, ENDPOINT, CONTENT, HEADERS, THRESHOLD, SYNC, CONNECT, LONGEST, RETRIES, RETRY_MODE,
-    RETRY_ON, INTERVAL, COUNT, SIZE, TIME, AUTH, USER, PASSWORD_KEY, TIDY, NULL, NULL_TEXT, QUEUE,
-    QUEUE_TIMEOUT, COPY, TOKEN_URL, CLIENT_ID, CLIENT_SECRET, TOKEN_PROPERTY, SCOPE, TOKEN_HEADERS,
-    TOKEN_SEPARATOR, *SUCCESS, *ERROR, *ssl_keys(), *sinks.SINK_KEYS,
+    *_HTTP, *_REPORTS, *ssl_keys(), *sinks.SINK_KEYS,
     rules=(
         _rule, shared.api_key_rule, shared.http2_rule(ENDPOINT),
         sinks.header_rule(HEADERS, ",", ":", _M),
@@ -293,7 +241,7 @@ def auth(config: Config) -> Auth | None:
                 TokenOptions(
                     config[TOKEN_URL],
                     config[CLIENT_ID],
-                    config[CLIENT_SECRET],
+                    shared.given(config, CLIENT_SECRET),
                     config[SCOPE] or None,
                     token_property=config[TOKEN_PROPERTY],
                     headers=shared.pairs_of(

@@ -8,19 +8,14 @@ from urllib.parse import urlsplit
 
 from penstock.api.settings import (
     HIGH,
-    INT,
-    LIST,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
+    Group,
     Key,
     Secret,
-    at_least,
-    between,
     checking,
     non_empty,
 )
@@ -32,9 +27,11 @@ from penstock.connectors.http.live.websocket import SocketPlan
 from penstock.connectors.http.pointers import Pointer
 from penstock.connectors.http.read.freemarker import OffsetTemplate
 from penstock.connectors.http.settings import shared
-from penstock.connectors.http.settings.shared import key, member, named
+from penstock.connectors.http.settings.shared import member, named
 
-TOPIC: Final = key("topic", STRING, REQUIRED, HIGH, "Topic", "The topic.", non_empty())
+# fmt: off
+_TOPIC: Final = Group("Topic", numbered=False)
+TOPIC: Final = _TOPIC.text("topic", REQUIRED, "The topic.", check=non_empty(), importance=HIGH)
 _POINTER: Final = shared.readable(Pointer, "a JSON pointer")
 _BUFFER: Final = (
     "Maximum number of bytes of messages waiting to be polled; reading pauses at this limit."
@@ -49,36 +46,25 @@ def _header_problem(entries: tuple[str, ...] | None) -> str | None:
 _HEADERS: Final = checking("name:value pairs", _header_problem)
 
 # Server-sent events.
-SSE_URL: Final = key(
-    "sse.url", STRING, REQUIRED, HIGH, "Events", "The URL of the event stream.", shared.URL
-)
-SSE_HEADERS: Final = key(
-    "sse.headers", LIST, (), MEDIUM, "Events", "Headers of the request, name:value.", _HEADERS
-)
-SSE_KINDS: Final = key(
-    "sse.events", LIST, (), MEDIUM, "Events", "The event types to read; empty: all."
-)
-SSE_USER: Final = key(
-    "sse.user", STRING, "", MEDIUM, "Events", "The user, for basic authentication."
-)
-SSE_PASSWORD: Final = key("sse.password", PASSWORD, None, MEDIUM, "Events", "The user's password.")
-SSE_CONNECT: Final = key(
-    "sse.connect.timeout.ms", INT, 10_000, LOW, "Events", "How long to wait for a connection.",
-    at_least(1),
-)  # fmt: skip
-SSE_IDLE: Final = key(
-    "sse.idle.timeout.ms", INT, 0, LOW, "Events",
-    "After how long without data to reconnect; 0: never.", at_least(0),
-)  # fmt: skip
-SSE_RECONNECT: Final = key(
-    "sse.reconnect.ms", INT, 1_000, LOW, "Events",
-    "The first pause before reconnecting; the server may specify another.", at_least(0),
-)  # fmt: skip
-SSE_BUFFER: Final = key("sse.buffer.bytes", INT, 16 << 20, LOW, "Events", _BUFFER, at_least(1))
+_EVENTS: Final = Group("Events", numbered=False)
+SSE_URL: Final = _EVENTS.text("sse.url", REQUIRED,
+    "The URL of the event stream.", check=shared.URL, importance=HIGH)
+SSE_HEADERS: Final = _EVENTS.listing("sse.headers", (),
+    "Headers of the request, name:value.", check=_HEADERS)
+SSE_KINDS: Final = _EVENTS.listing("sse.events", (), "The event types to read; empty: all.")
+SSE_USER: Final = _EVENTS.text("sse.user", "", "The user, for basic authentication.")
+SSE_PASSWORD: Final = _EVENTS.secret("sse.password", None, "The user's password.")
+SSE_CONNECT: Final = _EVENTS.number("sse.connect.timeout.ms", 10_000,
+    "How long to wait for a connection.", at_least=1, importance=LOW)
+SSE_IDLE: Final = _EVENTS.number("sse.idle.timeout.ms", 0,
+    "After how long without data to reconnect; 0: never.", at_least=0, importance=LOW)
+SSE_RECONNECT: Final = _EVENTS.number("sse.reconnect.ms", 1_000,
+    "The first pause before reconnecting; the server may specify another.", at_least=0,
+    importance=LOW)
+SSE_BUFFER: Final = _EVENTS.number("sse.buffer.bytes", 16 << 20,
+    _BUFFER, at_least=1, importance=LOW)
 SSE_SOURCE: Final = ConfigDef(
-    SSE_URL, SSE_HEADERS, SSE_KINDS, SSE_USER, SSE_PASSWORD, SSE_CONNECT, SSE_IDLE, SSE_RECONNECT,
-    SSE_BUFFER, TOPIC, shared.MAX_RESPONSE, shared.BEARER, shared.API_KEY_NAME,
-    shared.API_KEY_VALUE, shared.API_KEY_IN, *ssl_keys(shared.OWN_TLS),
+    *_EVENTS, TOPIC, *shared.LIVE, *ssl_keys(shared.OWN_TLS),
     rules=(shared.api_key_rule,),
 )  # fmt: skip
 
@@ -117,49 +103,32 @@ def _socket_problem(text: str | None) -> str | None:
     return "it is not a URL of a WebSocket: ws://host:port/path or wss://host:port/path"
 
 
-WS_URL: Final = key(
-    "websocket.url", STRING, REQUIRED, HIGH, "WebSocket", "The URL.",
-    checking("a URL of ws or wss", _socket_problem),
-)  # fmt: skip
-WS_HEADERS: Final = key(
-    "websocket.headers", LIST, (), MEDIUM, "WebSocket", "Headers, name:value.", _HEADERS
-)
-WS_PROTOCOLS: Final = key(
-    "websocket.subprotocols", LIST, (), LOW, "WebSocket", "The subprotocols to offer."
-)
-WS_SUBSCRIBE: Final = key(
-    "websocket.subscribe", STRING, "", MEDIUM, "WebSocket",
+_WEBSOCKET: Final = Group("WebSocket", importance=LOW, numbered=False)
+WS_URL: Final = _WEBSOCKET.text("websocket.url", REQUIRED,
+    "The URL.", check=checking("a URL of ws or wss", _socket_problem), importance=HIGH)
+WS_HEADERS: Final = _WEBSOCKET.listing("websocket.headers", (),
+    "Headers, name:value.", check=_HEADERS, importance=MEDIUM)
+WS_PROTOCOLS: Final = _WEBSOCKET.listing("websocket.subprotocols", (), "The subprotocols to offer.")
+WS_SUBSCRIBE: Final = _WEBSOCKET.text("websocket.subscribe", "",
     "Messages to send first, one per line: templates over the offset, ${offset.id!'0'}.",
-    shared.readable(lambda text: [OffsetTemplate(line) for line in text.splitlines()],
-                    "templates over the offset"),
-)  # fmt: skip
-WS_OFFSET: Final = key(
-    "websocket.offset.pointer", STRING, None, MEDIUM, "WebSocket",
-    "JSON pointer to the offset in a message, the `id` of templates.", _POINTER,
-)  # fmt: skip
-WS_KEY: Final = key(
-    "websocket.key.pointer", STRING, None, MEDIUM, "WebSocket",
-    "JSON pointer to the key in a message.", _POINTER,
-)  # fmt: skip
-WS_CONNECT: Final = key(
-    "websocket.connect.timeout.ms", INT, 10_000, LOW, "WebSocket",
-    "How long to wait for a connection.", at_least(1),
-)  # fmt: skip
-WS_PING: Final = key(
-    "websocket.ping.ms", INT, 20_000, LOW, "WebSocket",
-    "How often to ping the server; 0: never.", at_least(0),
-)  # fmt: skip
-WS_RECONNECT: Final = key(
-    "websocket.reconnect.ms", INT, 1_000, LOW, "WebSocket",
-    "The first pause before reconnecting.", at_least(0),
-)  # fmt: skip
-WS_BUFFER: Final = key(
-    "websocket.buffer.bytes", INT, 16 << 20, LOW, "WebSocket", _BUFFER, at_least(1)
-)
+    check=shared.readable(
+        lambda text: [OffsetTemplate(line) for line in text.splitlines()],
+        "templates over the offset"),
+    importance=MEDIUM)
+WS_OFFSET: Final = _WEBSOCKET.text("websocket.offset.pointer", None,
+    "JSON pointer to the offset in a message, the `id` of templates.", check=_POINTER,
+    importance=MEDIUM)
+WS_KEY: Final = _WEBSOCKET.text("websocket.key.pointer", None,
+    "JSON pointer to the key in a message.", check=_POINTER, importance=MEDIUM)
+WS_CONNECT: Final = _WEBSOCKET.number("websocket.connect.timeout.ms", 10_000,
+    "How long to wait for a connection.", at_least=1)
+WS_PING: Final = _WEBSOCKET.number("websocket.ping.ms", 20_000,
+    "How often to ping the server; 0: never.", at_least=0)
+WS_RECONNECT: Final = _WEBSOCKET.number("websocket.reconnect.ms", 1_000,
+    "The first pause before reconnecting.", at_least=0)
+WS_BUFFER: Final = _WEBSOCKET.number("websocket.buffer.bytes", 16 << 20, _BUFFER, at_least=1)
 WEBSOCKET_SOURCE: Final = ConfigDef(
-    WS_URL, WS_HEADERS, WS_PROTOCOLS, WS_SUBSCRIBE, WS_OFFSET, WS_KEY, WS_CONNECT, WS_PING,
-    WS_RECONNECT, WS_BUFFER, TOPIC, shared.MAX_RESPONSE, shared.BEARER, shared.API_KEY_NAME,
-    shared.API_KEY_VALUE, shared.API_KEY_IN, *ssl_keys(shared.OWN_TLS),
+    *_WEBSOCKET, TOPIC, *shared.LIVE, *ssl_keys(shared.OWN_TLS),
     rules=(shared.api_key_rule,),
 )  # fmt: skip
 
@@ -200,68 +169,45 @@ def _path_problem(text: str | None) -> str | None:
 _ACCESS: Final = ("none", "basic", "bearer", "hmac")
 _FORMATS: Final = ("string", "json", "bytes")
 _ALGORITHMS: Final = ("sha1", "sha256", "sha512")
-HOST: Final = key(
-    "webhook.host", STRING, "127.0.0.1", HIGH, "Webhook",
-    "The address to listen at; 0.0.0.0: all of the machine's.",
-)  # fmt: skip
-PORT: Final = key("webhook.port", INT, REQUIRED, HIGH, "Webhook", "The port.", between(1, 65_535))
-PATH: Final = key(
-    "webhook.path", STRING, "/", MEDIUM, "Webhook", "The path.", checking("a path", _path_problem)
-)
-ACCESS: Final = key(
-    "webhook.auth.type", STRING, REQUIRED, HIGH, "Webhook",
+_WEBHOOK: Final = Group("Webhook", numbered=False)
+HOST: Final = _WEBHOOK.text("webhook.host", "127.0.0.1",
+    "The address to listen at; 0.0.0.0: all of the machine's.", importance=HIGH)
+PORT: Final = _WEBHOOK.number("webhook.port", REQUIRED,
+    "The port.", at_least=1, at_most=65_535, importance=HIGH)
+PATH: Final = _WEBHOOK.text("webhook.path", "/",
+    "The path.", check=checking("a path", _path_problem))
+ACCESS: Final = _WEBHOOK.text("webhook.auth.type", REQUIRED,
     "How requests must authenticate: user and password, a token, a signature, or not at all.",
-    named(*_ACCESS), _ACCESS,
-)  # fmt: skip
-HOOK_USER: Final = key(
-    "webhook.auth.user", STRING, "", MEDIUM, "Webhook", "The user, for webhook.auth.type=basic."
-)
-HOOK_SECRET: Final = key(
-    "webhook.auth.secret", PASSWORD, None, HIGH, "Webhook",
-    "The password, the token, or the signature key.",
-)  # fmt: skip
-SIGNATURE: Final = key(
-    "webhook.hmac.header", STRING, "X-Hub-Signature-256", MEDIUM, "Webhook",
-    "The header with the signature of the body: hexadecimal, with or without `sha256=`, or base64.",
-    non_empty(),
-)  # fmt: skip
-ALGORITHM: Final = key(
-    "webhook.hmac.algorithm", STRING, "sha256", LOW, "Webhook", "The hash algorithm of signatures.",
-    named(*_ALGORITHMS), _ALGORITHMS,
-)  # fmt: skip
-FORMAT: Final = key(
-    "webhook.body.format", STRING, "string", MEDIUM, "Webhook",
+    check=named(*_ACCESS), offers=_ACCESS, importance=HIGH)
+HOOK_USER: Final = _WEBHOOK.text("webhook.auth.user", "", "The user, for webhook.auth.type=basic.")
+HOOK_SECRET: Final = _WEBHOOK.secret("webhook.auth.secret", None,
+    "The password, the token, or the signature key.", importance=HIGH)
+SIGNATURE: Final = _WEBHOOK.text("webhook.hmac.header", "X-Hub-Signature-256",
+    "The header with the signature of the body: hexadecimal, with or without `sha256=`, or "
+    "base64.", check=non_empty())
+ALGORITHM: Final = _WEBHOOK.text("webhook.hmac.algorithm", "sha256",
+    "The hash algorithm of signatures.", check=named(*_ALGORITHMS), offers=_ALGORITHMS,
+    importance=LOW)
+FORMAT: Final = _WEBHOOK.text("webhook.body.format", "string",
     "How a body is converted: to a string, a schemaless value parsed from JSON, or bytes.",
-    named(*_FORMATS), _FORMATS,
-)  # fmt: skip
-KEY_HEADER: Final = key(
-    "webhook.key.header", STRING, "", LOW, "Webhook", "The header with the key."
-)
-KEY_POINTER: Final = key(
-    "webhook.key.pointer", STRING, None, LOW, "Webhook",
-    "JSON pointer to the key in the body.", _POINTER,
-)  # fmt: skip
-COPIED: Final = key(
-    "webhook.headers", LIST, (), LOW, "Webhook", "Names of request headers to copy to records."
-)
-MAX_BYTES: Final = key(
-    "webhook.max.bytes", INT, 1 << 20, MEDIUM, "Webhook",
-    "Maximum size of a body in bytes; larger requests are refused (413).", at_least(1),
-)  # fmt: skip
-MOST: Final = key(
-    "webhook.max.pending", INT, 1_000, MEDIUM, "Webhook",
+    check=named(*_FORMATS), offers=_FORMATS)
+KEY_HEADER: Final = _WEBHOOK.text("webhook.key.header", "",
+    "The header with the key.", importance=LOW)
+KEY_POINTER: Final = _WEBHOOK.text("webhook.key.pointer", None,
+    "JSON pointer to the key in the body.", check=_POINTER, importance=LOW)
+COPIED: Final = _WEBHOOK.listing("webhook.headers", (),
+    "Names of request headers to copy to records.", importance=LOW)
+MAX_BYTES: Final = _WEBHOOK.number("webhook.max.bytes", 1 << 20,
+    "Maximum size of a body in bytes; larger requests are refused (413).", at_least=1)
+MOST: Final = _WEBHOOK.number("webhook.max.pending", 1_000,
     "Maximum number of requests waiting to be stored in Kafka; others must retry later (503).",
-    at_least(1),
-)  # fmt: skip
-TIMEOUT: Final = key(
-    "webhook.timeout.ms", INT, 30_000, LOW, "Webhook",
+    at_least=1)
+TIMEOUT: Final = _WEBHOOK.number("webhook.timeout.ms", 30_000,
     "Maximum time for storing a request in Kafka; after that its sender must retry (503).",
-    at_least(1),
-)  # fmt: skip
-RETRY_AFTER: Final = key(
-    "webhook.retry.after.seconds", INT, 1, LOW, "Webhook",
-    "The `Retry-After` of these responses.", at_least(0),
-)  # fmt: skip
+    at_least=1, importance=LOW)
+RETRY_AFTER: Final = _WEBHOOK.number("webhook.retry.after.seconds", 1,
+    "The `Retry-After` of these responses.", at_least=0, importance=LOW)
+# fmt: on
 HOOK_TLS: Final = "webhook."
 
 
@@ -275,9 +221,7 @@ def _hook_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 WEBHOOK_SOURCE: Final = ConfigDef(
-    HOST, PORT, PATH, ACCESS, HOOK_USER, HOOK_SECRET, SIGNATURE, ALGORITHM, FORMAT, KEY_HEADER,
-    KEY_POINTER, COPIED, MAX_BYTES, MOST, TIMEOUT, RETRY_AFTER, TOPIC,
-    *ssl_keys(HOOK_TLS),
+    *_WEBHOOK, TOPIC, *ssl_keys(HOOK_TLS),
     rules=(_hook_rule,),
 )  # fmt: skip
 

@@ -12,22 +12,16 @@ from urllib.parse import urlsplit
 
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import (
-    INT,
     LOW,
-    MEDIUM,
-    PASSWORD,
-    STRING,
     Check,
-    Choices,
     Config,
-    Importance,
+    Group,
     Key,
-    Kind,
     Secret,
-    at_least,
     between,
     checking,
     invalid,
+    missing,
 )
 from penstock.api.tls import TlsSettings, client_context
 from penstock.connectors.http.client.access import ClientOptions
@@ -38,31 +32,15 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 HTTP: Final = Extra("http", "HTTP connectors", ("aiohttp", "httpx", "h2", "websockets"))
-OWN: Final = "Penstock"
 MODULES: Final = ("aiohttp",)
 
 
-def key(
-    name: str,
-    kind: Kind[T],
-    default: Any,
-    importance: Importance,
-    group: str,
-    doc: str,
-    check: Check | None = None,
-    choices: tuple[str, ...] = (),
-) -> Key[Any]:
-    """A key, with the arguments in the order of the reference page."""
-    return Key(
-        name,
-        kind,
-        default=default,
-        importance=importance,
-        group=group,
-        doc=doc,
-        check=check,
-        recommender=Choices(choices) if choices else None,
-    )
+def given(config: Config, key: Key[T | None]) -> T:
+    """The value of a setting that another one requires. Raises ConfigInvalid."""
+    value = config[key]
+    if value is None:
+        raise ConfigInvalid([missing(key.name)])
+    return value
 
 
 def named(*names: str) -> Check:
@@ -129,35 +107,24 @@ def template(style: Style, *, url: bool = False) -> Check:
     return checking("a template" + (" of a URL" if url else ""), problem)
 
 
-VERSION_KEY: Final = key(
-    "penstock.http.version", STRING, "1.1", LOW, OWN,
-    "2: use HTTP/2 where the server supports it over TLS; needs https.",
-    named("1.1", "2"), ("1.1", "2"),
-)  # fmt: skip
-MAX_RESPONSE: Final = key(
-    "penstock.http.max.response.bytes", INT, 64 << 20, LOW, OWN,
-    "Maximum size of a response in bytes; larger ones are refused.", at_least(1),
-)  # fmt: skip
-BEARER: Final = key(
-    "penstock.http.bearer.token", PASSWORD, None, MEDIUM, OWN,
-    "A token to send as `Authorization: Bearer`, instead of the connector's authentication.",
-)  # fmt: skip
-API_KEY_NAME: Final = key(
-    "penstock.http.api.key.name", STRING, None, MEDIUM, OWN,
-    "The header or query parameter for the API key.",
-)  # fmt: skip
-API_KEY_VALUE: Final = key(
-    "penstock.http.api.key.value", PASSWORD, None, MEDIUM, OWN, "The API key.",
-)  # fmt: skip
-API_KEY_IN: Final = key(
-    "penstock.http.api.key.in", STRING, "header", LOW, OWN,
+# fmt: off
+COMMON: Final = Group("Penstock", numbered=False)
+VERSION_KEY: Final = COMMON.text("penstock.http.version", "1.1",
+    "2: use HTTP/2 where the server supports it over TLS; needs https.", check=named("1.1", "2"),
+    offers=("1.1", "2"), importance=LOW)
+MAX_RESPONSE: Final = COMMON.number("penstock.http.max.response.bytes", 64 << 20,
+    "Maximum size of a response in bytes; larger ones are refused.", at_least=1, importance=LOW)
+BEARER: Final = COMMON.secret("penstock.http.bearer.token", None,
+    "A token to send as `Authorization: Bearer`, instead of the connector's authentication.")
+API_KEY_NAME: Final = COMMON.text("penstock.http.api.key.name", None,
+    "The header or query parameter for the API key.")
+API_KEY_VALUE: Final = COMMON.secret("penstock.http.api.key.value", None, "The API key.")
+API_KEY_IN: Final = COMMON.text("penstock.http.api.key.in", "header",
     "Where to send the API key: in a header or in the query of the URL.",
-    named("header", "query"), ("header", "query"),
-)  # fmt: skip
+    check=named("header", "query"), offers=("header", "query"), importance=LOW)
+# fmt: on
+LIVE: Final = (MAX_RESPONSE, BEARER, API_KEY_NAME, API_KEY_VALUE, API_KEY_IN)
 OWN_TLS: Final = "penstock.http."
-
-
-COMMON: Final = (VERSION_KEY, MAX_RESPONSE, BEARER, API_KEY_NAME, API_KEY_VALUE, API_KEY_IN)
 
 
 def tls_context(

@@ -6,42 +6,41 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from penstock.api import ConfigInvalid
-from penstock.api.settings import BOOLEAN, INT, LOW, MEDIUM, STRING, Config, Key, at_least, between
+from penstock.api.settings import (
+    LOW,
+    Config,
+    Group,
+    Key,
+)
 from penstock.connectors.http.settings import shared
-from penstock.connectors.http.settings.shared import OWN, key, member, named
+from penstock.connectors.http.settings.shared import member, named
 from penstock.connectors.http.templates import Style, Template
 from penstock.connectors.http.write.plan import Order
 
 _ORDERS: Final = ("partition", "key", "none")
-ORDER: Final = key(
-    "penstock.http.order", STRING, "partition", MEDIUM, OWN,
-    "Which requests are sent in order: those of a topic partition, those with the same key in it, "
-    "or none. Batches always keep the order of their partition.",
-    named(*_ORDERS), _ORDERS,
-)  # fmt: skip
-IN_FLIGHT: Final = key(
-    "penstock.http.max.in.flight", INT, 10, MEDIUM, OWN,
-    "Maximum number of concurrent requests per task, as far as their order allows.",
-    between(1, 1_000),
-)  # fmt: skip
-MAX_REQUEST: Final = key(
-    "penstock.http.max.request.bytes", INT, 0, LOW, OWN,
+# fmt: off
+_PENSTOCK: Final = Group("Penstock", numbered=False)
+ORDER: Final = _PENSTOCK.text("penstock.http.order", "partition",
+    "Which requests are sent in order: those of a topic partition, those with the same key in "
+    "it, or none. Batches always keep the order of their partition.", check=named(*_ORDERS),
+    offers=_ORDERS)
+IN_FLIGHT: Final = _PENSTOCK.number("penstock.http.max.in.flight", 10,
+    "Maximum number of concurrent requests per task, as far as their order allows.", at_least=1,
+    at_most=1_000)
+MAX_REQUEST: Final = _PENSTOCK.number("penstock.http.max.request.bytes", 0,
     "Maximum size of a request body in bytes: batches are kept smaller, and a larger record is "
-    "refused; 0: no limit.", at_least(0),
-)  # fmt: skip
-DIVIDE: Final = key(
-    "penstock.http.batch.divide", BOOLEAN, False, MEDIUM, OWN,
+    "refused; 0: no limit.", at_least=0, importance=LOW)
+DIVIDE: Final = _PENSTOCK.flag("penstock.http.batch.divide", False,
     "Whether to split a batch that is refused with 400, 413 or 422 in halves and resend them, "
-    "until only the invalid records are refused. For servers that accept a batch as a whole or not "
-    "at all.",
-)  # fmt: skip
-LINGER: Final = key(
-    "penstock.http.linger.ms", INT, 10, LOW, OWN,
-    "How long the task waits for more records before it sends those it has.", between(0, 60_000),
-)  # fmt: skip
+    "until only the invalid records are refused. For servers that accept a batch as a whole or "
+    "not at all.")
+LINGER: Final = _PENSTOCK.number("penstock.http.linger.ms", 10,
+    "How long the task waits for more records before it sends those it has.", at_least=0,
+    at_most=60_000, importance=LOW)
+# fmt: on
 
 SINK_KEYS: Final[tuple[Key[Any], ...]] = (
-    ORDER, IN_FLIGHT, MAX_REQUEST, DIVIDE, LINGER, *shared.COMMON,
+    *_PENSTOCK, *shared.COMMON,
 )  # fmt: skip
 
 
