@@ -6,20 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
     MEDIUM,
     PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
-    Key,
-    at_least,
-    between,
+    Group,
     checking,
     non_empty,
 )
@@ -29,219 +23,67 @@ from penstock.connectors.mqtt.settings import shared
 from penstock.connectors.mqtt.write.plan import SinkPlan
 from penstock.connectors.mqtt.write.targets import pattern_problem
 
-_CONNECTION: Final = "Connection"
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=HIGH)
+SERVERS: Final = _CONNECTION.listing("mqtt.server.uri", REQUIRED,
+    "The brokers, tcp://HOST:PORT or ssl://HOST:PORT. The first one that responds is used.",
+    check=checking("tcp://HOST:PORT or ssl://HOST:PORT", shared.servers_problem))
+USERNAME: Final = _CONNECTION.text("mqtt.username", "", "The user name. Empty: none.")
+PASSWORD_KEY: Final = _CONNECTION.secret("mqtt.password", None, "The user's password.")
+TRUST_STORE: Final = _CONNECTION.text("mqtt.ssl.trust.store.path", "",
+    "The file with the trusted certificates, PKCS12 or PEM. Empty: those of the system.")
+TRUST_PASSWORD: Final = _CONNECTION.secret("mqtt.ssl.trust.store.password", None,
+    "The password of that file.")
+KEY_STORE: Final = _CONNECTION.text("mqtt.ssl.key.store.path", "",
+    "The file with the client certificate and its key, PKCS12 or PEM.")
+KEY_STORE_PASSWORD: Final = _CONNECTION.secret("mqtt.ssl.key.store.password", None,
+    "The password of that file.")
+KEY_PASSWORD: Final = _CONNECTION.secret("mqtt.ssl.key.password", None,
+    "The password of the key, if it has one.")
+CLEAN: Final = _CONNECTION.flag("mqtt.clean.session.enabled", True,
+    "Whether the broker forgets a disconnected task. With `false`, and mqtt.qos 1 or 2, a source "
+    "loses nothing when it restarts.", importance=LOW)
+CONNECT_TIMEOUT: Final = _CONNECTION.number("mqtt.connect.timeout.seconds", 30,
+    "How long to wait for a response of the broker.", at_least=1, importance=LOW)
+KEEPALIVE: Final = _CONNECTION.number("mqtt.keepalive.interval.seconds", 60,
+    "After how long without a packet the connection is checked.", at_least=1, at_most=65_535,
+    importance=LOW)
+_PENSTOCK: Final = Group("penstock", first=2)
+CLIENT_ID: Final = _PENSTOCK.text("penstock.mqtt.client.id", None,
+    "The prefix of the tasks' client ids; their numbers follow. By default `connect-` and the "
+    "connector's name. No other client of the broker may use these ids.", check=non_empty(),
+    importance=LOW)
+_CONNECTION_KEYS: Final = (*_CONNECTION, CLIENT_ID, *shared.CONNECTION_KEYS)
+_LICENCE: Final = Group("Confluent Platform", numbered=False)
+_LICENCE.ignored("confluent.license", None, kind=PASSWORD)
+_LICENCE.ignored("confluent.topic", "_confluent-command")
+_LICENCE.ignored("confluent.topic.bootstrap.servers", ())
+_LICENCE.ignored("confluent.topic.replication.factor", 3)
 
-SERVERS: Final = Key(
-    "mqtt.server.uri",
-    LIST,
-    default=REQUIRED,
-    importance=HIGH,
-    check=checking("tcp://HOST:PORT or ssl://HOST:PORT", shared.servers_problem),
-    doc="The brokers, tcp://HOST:PORT or ssl://HOST:PORT. The first one that responds is used.",
-    group=_CONNECTION,
-    order=1,
-)
-USERNAME: Final = Key(
-    "mqtt.username",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The user name. Empty: none.",
-    group=_CONNECTION,
-    order=2,
-)
-PASSWORD_KEY: Final = Key(
-    "mqtt.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The user's password.",
-    group=_CONNECTION,
-    order=3,
-)
-TRUST_STORE: Final = Key(
-    "mqtt.ssl.trust.store.path",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The file with the trusted certificates, PKCS12 or PEM. Empty: those of the system.",
-    group=_CONNECTION,
-    order=4,
-)
-TRUST_PASSWORD: Final = Key(
-    "mqtt.ssl.trust.store.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The password of that file.",
-    group=_CONNECTION,
-    order=5,
-)
-KEY_STORE: Final = Key(
-    "mqtt.ssl.key.store.path",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The file with the client certificate and its key, PKCS12 or PEM.",
-    group=_CONNECTION,
-    order=6,
-)
-KEY_STORE_PASSWORD: Final = Key(
-    "mqtt.ssl.key.store.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The password of that file.",
-    group=_CONNECTION,
-    order=7,
-)
-KEY_PASSWORD: Final = Key(
-    "mqtt.ssl.key.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The password of the key, if it has one.",
-    group=_CONNECTION,
-    order=8,
-)
-CLEAN: Final = Key(
-    "mqtt.clean.session.enabled",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether the broker forgets a disconnected task. With `false`, and mqtt.qos 1 or 2, a "
-    "source loses nothing when it restarts.",
-    group=_CONNECTION,
-    order=9,
-)
-CONNECT_TIMEOUT: Final = Key(
-    "mqtt.connect.timeout.seconds",
-    INT,
-    default=30,
-    importance=LOW,
-    check=at_least(1),
-    doc="How long to wait for a response of the broker.",
-    group=_CONNECTION,
-    order=10,
-)
-KEEPALIVE: Final = Key(
-    "mqtt.keepalive.interval.seconds",
-    INT,
-    default=60,
-    importance=LOW,
-    check=between(1, 65_535),
-    doc="After how long without a packet the connection is checked.",
-    group=_CONNECTION,
-    order=11,
-)
-CLIENT_ID: Final = Key(
-    "penstock.mqtt.client.id",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=non_empty(),
-    doc="The prefix of the tasks' client ids; their numbers follow. By default `connect-` and the "
-    "connector's name. No other client of the broker may use these ids.",
-    group=shared.GROUP,
-    order=2,
-)
-_CONNECTION_KEYS: Final = (
-    SERVERS,
-    USERNAME,
-    PASSWORD_KEY,
-    TRUST_STORE,
-    TRUST_PASSWORD,
-    KEY_STORE,
-    KEY_STORE_PASSWORD,
-    KEY_PASSWORD,
-    CLEAN,
-    CONNECT_TIMEOUT,
-    KEEPALIVE,
-    CLIENT_ID,
-    *shared.CONNECTION_KEYS,
-)
-_LICENCE: Final = tuple(
-    Key(name, kind, default=default, importance=LOW, doc=doc, group="Confluent Platform")
-    for name, kind, default, doc in (
-        ("confluent.license", PASSWORD, None, "Ignored."),
-        ("confluent.topic", STRING, "_confluent-command", "Ignored."),
-        ("confluent.topic.bootstrap.servers", LIST, (), "Ignored."),
-        ("confluent.topic.replication.factor", INT, 3, "Ignored."),
-    )
-)
-
-TOPICS: Final = Key(
-    "mqtt.topics",
-    LIST,
-    default=REQUIRED,
-    importance=HIGH,
-    check=checking("topic filters", shared.filters_problem),
-    doc="The topic filters to subscribe to: with wildcards, or shared subscriptions "
+_MQTT: Final = Group("MQTT", importance=LOW)
+TOPICS: Final = _MQTT.listing("mqtt.topics", REQUIRED,
+    "The topic filters to subscribe to: with wildcards, or shared subscriptions "
     "($share/GROUP/FILTER). Filters are divided among tasks. All tasks subscribe to the shared "
     "ones, whose messages the broker distributes.",
-    group="MQTT",
-    order=1,
-)
-QOS: Final = Key(
-    "mqtt.qos",
-    INT,
-    default=0,
-    importance=LOW,
-    check=between(0, 2),
-    doc="The QoS of the subscriptions: 0, 1 or 2.",
-    group="MQTT",
-    order=2,
-)
-KAFKA_TOPIC: Final = Key(
-    "kafka.topic",
-    STRING,
-    default="mqtt",
-    importance=HIGH,
-    check=non_empty(),
-    doc="The Kafka topic. `$`: the MQTT topic, with `_` in place of `/`.",
-    group="Kafka",
-    order=1,
-)
-SINK_QOS: Final = Key(
-    "mqtt.qos",
-    INT,
-    default=1,
-    importance=LOW,
-    check=between(0, 2),
-    doc="The QoS of the messages: 0, 1 or 2.",
-    group="MQTT",
-    order=1,
-)
-RETAINED: Final = Key(
-    "mqtt.retained.messages.enabled",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether the broker retains the messages.",
-    group="MQTT",
-    order=2,
-)
-RETRY_MS: Final = Key(
-    "max.retry.time.ms",
-    INT,
-    default=30_000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How long a write waits for a reconnect before the engine retries it.",
-    group="MQTT",
-    order=3,
-)
-TARGET: Final = Key(
-    "penstock.mqtt.topic",
-    STRING,
-    default="${topic}",
-    importance=MEDIUM,
-    check=checking("a pattern of an MQTT topic", pattern_problem),
-    doc="The MQTT topic of a record; may contain ${topic}, ${partition}, ${key}, ${header.NAME} "
-    "and ${value.FIELD.FIELD}.",
-    group=shared.GROUP,
-    order=10,
-)
+    check=checking("topic filters", shared.filters_problem), importance=HIGH)
+QOS: Final = _MQTT.number("mqtt.qos", 0,
+    "The QoS of the subscriptions: 0, 1 or 2.", at_least=0, at_most=2)
+_KAFKA: Final = Group("Kafka")
+KAFKA_TOPIC: Final = _KAFKA.text("kafka.topic", "mqtt",
+    "The Kafka topic. `$`: the MQTT topic, with `_` in place of `/`.", check=non_empty(),
+    importance=HIGH)
+SINK_QOS: Final = _MQTT.number("mqtt.qos", 1,
+    "The QoS of the messages: 0, 1 or 2.", at_least=0, at_most=2, order=1)
+RETAINED: Final = _MQTT.flag("mqtt.retained.messages.enabled", False,
+    "Whether the broker retains the messages.")
+RETRY_MS: Final = _MQTT.number("max.retry.time.ms", 30_000,
+    "How long a write waits for a reconnect before the engine retries it.", at_least=0,
+    importance=MEDIUM)
+TARGET: Final = _PENSTOCK.text("penstock.mqtt.topic", "${topic}",
+    "The MQTT topic of a record; may contain ${topic}, ${partition}, ${key}, ${header.NAME} and "
+    "${value.FIELD.FIELD}.", check=checking("a pattern of an MQTT topic", pattern_problem),
+    order=10)
+# fmt: on
 
 _CREDENTIALS: Final = shared.credentials_rule(USERNAME.name, PASSWORD_KEY.name)
 CONFLUENT_SOURCE: Final = ConfigDef(

@@ -9,22 +9,15 @@ from typing import Final
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
-    Key,
-    at_least,
-    between,
+    Group,
     checking,
     invalid,
-    one_of,
 )
 from penstock.connectors.mqtt.client.options import Names, Options
 from penstock.connectors.mqtt.client.topics import filter_problem, is_shared
@@ -34,7 +27,6 @@ from penstock.connectors.mqtt.settings.kcql import Statement, parse
 from penstock.connectors.mqtt.write.plan import SinkPlan
 from penstock.connectors.mqtt.write.targets import pattern_problem
 
-_CONNECTION: Final = "Connection"
 _FROM_FIELD: Final = "mqtt.target.from.field"
 _CONVERTERS: Final = {
     "BytesConverter": Payload.BYTES,
@@ -63,262 +55,83 @@ def _sink_problem(text: str | None) -> str | None:
     return None
 
 
-HOSTS: Final = Key(
-    "connect.mqtt.hosts",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    check=checking("tcp://HOST:PORT or ssl://HOST:PORT", _servers_problem),
-    doc="The brokers, tcp://HOST:PORT or ssl://HOST:PORT, separated by commas. The first one that "
-    "responds is used.",
-    group=_CONNECTION,
-    order=1,
-)
-USERNAME: Final = Key(
-    "connect.mqtt.username",
-    STRING,
-    default=None,
-    importance=HIGH,
-    doc="The user name.",
-    group=_CONNECTION,
-    order=2,
-)
-PASSWORD_KEY: Final = Key(
-    "connect.mqtt.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The user's password.",
-    group=_CONNECTION,
-    order=3,
-)
-QOS: Final = Key(
-    "connect.mqtt.service.quality",
-    INT,
-    default=REQUIRED,
-    importance=MEDIUM,
-    check=between(0, 2),
-    doc="The QoS of messages: 0, 1 or 2.",
-    group=_CONNECTION,
-    order=4,
-)
-TIMEOUT: Final = Key(
-    "connect.mqtt.timeout",
-    INT,
-    default=3_000,
-    importance=LOW,
-    check=at_least(1),
-    doc="How long to wait for a response of the broker, in milliseconds.",
-    group=_CONNECTION,
-    order=5,
-)
-CLEAN: Final = Key(
-    "connect.mqtt.clean",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether the broker forgets a disconnected task. With `false`, and "
-    "connect.mqtt.service.quality 1 or 2, a source loses nothing when it restarts.",
-    group=_CONNECTION,
-    order=6,
-)
-KEEPALIVE: Final = Key(
-    "connect.mqtt.keep.alive",
-    INT,
-    default=5_000,
-    importance=LOW,
-    check=at_least(1),
-    doc="After how many milliseconds without a packet the connection is checked.",
-    group=_CONNECTION,
-    order=7,
-)
-CLIENT_ID: Final = Key(
-    "connect.mqtt.client.id",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="The client id of task 0; the other tasks append their number. By default `connect-`, the "
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=HIGH)
+HOSTS: Final = _CONNECTION.text("connect.mqtt.hosts", REQUIRED,
+    "The brokers, tcp://HOST:PORT or ssl://HOST:PORT, separated by commas. The first one that "
+    "responds is used.", check=checking("tcp://HOST:PORT or ssl://HOST:PORT", _servers_problem))
+USERNAME: Final = _CONNECTION.text("connect.mqtt.username", None, "The user name.")
+PASSWORD_KEY: Final = _CONNECTION.secret("connect.mqtt.password", None, "The user's password.")
+QOS: Final = _CONNECTION.number("connect.mqtt.service.quality", REQUIRED,
+    "The QoS of messages: 0, 1 or 2.", at_least=0, at_most=2, importance=MEDIUM)
+TIMEOUT: Final = _CONNECTION.number("connect.mqtt.timeout", 3_000,
+    "How long to wait for a response of the broker, in milliseconds.", at_least=1, importance=LOW)
+CLEAN: Final = _CONNECTION.flag("connect.mqtt.clean", True,
+    "Whether the broker forgets a disconnected task. With `false`, and "
+    "connect.mqtt.service.quality 1 or 2, a source loses nothing when it restarts.", importance=LOW)
+KEEPALIVE: Final = _CONNECTION.number("connect.mqtt.keep.alive", 5_000,
+    "After how many milliseconds without a packet the connection is checked.", at_least=1,
+    importance=LOW)
+CLIENT_ID: Final = _CONNECTION.text("connect.mqtt.client.id", None,
+    "The client id of task 0; the other tasks append their number. By default `connect-`, the "
     "connector's name and the number. No other client of the broker may use these ids.",
-    group=_CONNECTION,
-    order=8,
-)
-CA: Final = Key(
-    "connect.mqtt.ssl.ca.cert",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The PEM file with the trusted certificates. Without it: those of the system.",
-    group="SSL",
-    order=1,
-)
-CERT: Final = Key(
-    "connect.mqtt.ssl.cert",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The PEM file with the client certificate.",
-    group="SSL",
-    order=2,
-)
-CERT_KEY: Final = Key(
-    "connect.mqtt.ssl.key",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The PEM file with the key of that certificate.",
-    group="SSL",
-    order=3,
-)
+    importance=LOW)
+_SSL: Final = Group("SSL")
+CA: Final = _SSL.text("connect.mqtt.ssl.ca.cert", None,
+    "The PEM file with the trusted certificates. Without it: those of the system.")
+CERT: Final = _SSL.text("connect.mqtt.ssl.cert", None, "The PEM file with the client certificate.")
+CERT_KEY: Final = _SSL.text("connect.mqtt.ssl.key", None,
+    "The PEM file with the key of that certificate.")
 _KCQL_DOC: Final = (
     "The routes in KCQL, separated by semicolons: INSERT INTO target SELECT * FROM source"
 )
-SOURCE_KCQL: Final = Key(
-    "connect.mqtt.kcql",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    check=checking("KCQL", _source_problem),
-    doc=f"{_KCQL_DOC} [WITHCONVERTER=`class`] [WITHKEY(field, ...)] [KEYDELIMITER='.'] "
+_KCQL: Final = Group("KCQL", importance=HIGH)
+SOURCE_KCQL: Final = _KCQL.text("connect.mqtt.kcql", REQUIRED,
+    f"{_KCQL_DOC} [WITHCONVERTER=`class`] [WITHKEY(field, ...)] [KEYDELIMITER='.'] "
     "[WITHREGEX=`regex`]. The source is a topic filter, the target a Kafka topic, or `$`: the MQTT "
-    "topic with `_` in place of `/`.",
-    group="KCQL",
-    order=1,
-)
-SINK_KCQL: Final = Key(
-    "connect.mqtt.kcql",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    check=checking("KCQL", _sink_problem),
-    doc=f"{_KCQL_DOC} [PROPERTIES('{_FROM_FIELD}'='true')]. The source is a Kafka topic, the "
+    "topic with `_` in place of `/`.", check=checking("KCQL", _source_problem))
+SINK_KCQL: Final = _KCQL.text("connect.mqtt.kcql", REQUIRED,
+    f"{_KCQL_DOC} [PROPERTIES('{_FROM_FIELD}'='true')]. The source is a Kafka topic, the "
     "target an MQTT topic, `_key` (the key of the record), `_topic` (its topic), or, with that "
-    "property, the path of a field of its value.",
-    group="KCQL",
-    order=1,
-)
-PROGRESS: Final = Key(
-    "connect.progress.enabled",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Ignored: the worker's metrics count records.",
-    group="Metrics",
-    order=1,
-)
-THROW: Final = Key(
-    "connect.mqtt.converter.throw.on.error",
-    BOOLEAN,
-    default=False,
-    importance=HIGH,
-    doc="Whether a message that cannot be converted fails the task. `false`: skip it, with a "
-    "warning.",
-    group="Converter",
-    order=1,
-)
-AVRO: Final = Key(
-    "connect.converter.avro.schemas",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="Ignored: Avro converters are not supported.",
-    group="Converter",
-    order=3,
-)
+    "property, the path of a field of its value.", check=checking("KCQL", _sink_problem), order=1)
+_METRICS: Final = Group("Metrics")
+PROGRESS: Final = _METRICS.ignored("connect.progress.enabled", False,
+    "the worker's metrics count records", importance=MEDIUM)
+_CONVERTER: Final = Group("Converter")
+THROW: Final = _CONVERTER.flag("connect.mqtt.converter.throw.on.error", False,
+    "Whether a message that cannot be converted fails the task. `false`: skip it, with a warning.",
+    importance=HIGH)
+AVRO: Final = _CONVERTER.ignored("connect.converter.avro.schemas", "",
+    "Avro converters are not supported", importance=HIGH, order=3)
 _CONNECTION_KEYS: Final = (
-    HOSTS,
-    USERNAME,
-    PASSWORD_KEY,
-    QOS,
-    TIMEOUT,
-    CLEAN,
-    KEEPALIVE,
-    CLIENT_ID,
-    CA,
-    CERT,
-    CERT_KEY,
-    PROGRESS,
-    THROW,
-    AVRO,
-    *shared.CONNECTION_KEYS,
+    *(HOSTS, USERNAME, PASSWORD_KEY, QOS, TIMEOUT, CLEAN, KEEPALIVE, CLIENT_ID),
+    *(*_SSL, *_METRICS, *_CONVERTER, *shared.CONNECTION_KEYS),
 )
 
-POLLING: Final = Key(
-    "connect.mqtt.polling.timeout",
-    INT,
-    default=1_000,
-    importance=LOW,
-    doc="Ignored: messages are handed over as they arrive.",
-    group="Manager",
-    order=1,
-)
-REPLICATE: Final = Key(
-    "connect.mqtt.share.replicate",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether all tasks subscribe to shared subscriptions, whose messages the broker then "
-    "distributes. `false`: one task subscribes to each.",
-    group="Manager",
-    order=2,
-)
-LOG_MESSAGE: Final = Key(
-    "connect.mqtt.log.message",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Ignored: payloads are not logged.",
-    group="Debug",
-    order=1,
-)
-DUPLICATES: Final = Key(
-    "connect.mqtt.process.duplicates",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Ignored. A message that the broker resends is skipped only if it is already in Kafka: a "
-    "message flagged as a duplicate may be the only copy that arrived.",
-    group=_CONNECTION,
-    order=12,
-)
-ERROR_POLICY: Final = Key(
-    "connect.mqtt.error.policy",
-    STRING,
-    default="THROW",
-    importance=HIGH,
-    check=one_of("THROW", "NOOP", "RETRY"),
-    doc="How to handle records that the broker refuses. THROW, RETRY: as `errors.*` specify. NOOP: "
-    "skip them, with a warning.",
-    group=_CONNECTION,
-    order=9,
-)
-RETRY_INTERVAL: Final = Key(
-    "connect.mqtt.retry.interval",
-    INT,
-    default=60_000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How long a write waits for a reconnect before the engine retries it, in milliseconds.",
-    group=_CONNECTION,
-    order=10,
-)
-RETRIES: Final = Key(
-    "connect.mqtt.max.retries",
-    INT,
-    default=20,
-    importance=MEDIUM,
-    doc="Ignored: writes are retried until the broker responds.",
-    group=_CONNECTION,
-    order=11,
-)
-RETAINED: Final = Key(
-    "connect.mqtt.retained.messages",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether the broker retains the messages.",
-    group=_CONNECTION,
-    order=12,
-)
+_MANAGER: Final = Group("Manager")
+POLLING: Final = _MANAGER.ignored("connect.mqtt.polling.timeout", 1_000,
+    "messages are handed over as they arrive")
+REPLICATE: Final = _MANAGER.flag("connect.mqtt.share.replicate", False,
+    "Whether all tasks subscribe to shared subscriptions, whose messages the broker then "
+    "distributes. `false`: one task subscribes to each.", importance=LOW)
+_DEBUG: Final = Group("Debug")
+LOG_MESSAGE: Final = _DEBUG.ignored("connect.mqtt.log.message", False,
+    "payloads are not logged", importance=MEDIUM)
+DUPLICATES: Final = _CONNECTION.flag("connect.mqtt.process.duplicates", False,
+    "Ignored. A message that the broker resends is skipped only if it is already in Kafka: a "
+    "message flagged as a duplicate may be the only copy that arrived.", importance=LOW, order=12)
+ERROR_POLICY: Final = _CONNECTION.choice(
+    "connect.mqtt.error.policy", "THROW", ("THROW", "NOOP", "RETRY"),
+    "How to handle records that the broker refuses. THROW, RETRY: as `errors.*` specify. NOOP: "
+    "skip them, with a warning.", order=9)
+RETRY_INTERVAL: Final = _CONNECTION.number("connect.mqtt.retry.interval", 60_000,
+    "How long a write waits for a reconnect before the engine retries it, in milliseconds.",
+    at_least=0, importance=MEDIUM)
+RETRIES: Final = _CONNECTION.ignored("connect.mqtt.max.retries", 20,
+    "writes are retried until the broker responds", importance=MEDIUM)
+RETAINED: Final = _CONNECTION.flag("connect.mqtt.retained.messages", False,
+    "Whether the broker retains the messages.", importance=MEDIUM)
+# fmt: on
 
 
 def _certificates_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -339,8 +152,7 @@ _RULES: Final = (
 LENSES_SOURCE: Final = ConfigDef(
     *_CONNECTION_KEYS,
     SOURCE_KCQL,
-    POLLING,
-    REPLICATE,
+    *_MANAGER,
     LOG_MESSAGE,
     DUPLICATES,
     rules=_RULES,

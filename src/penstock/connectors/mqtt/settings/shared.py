@@ -9,20 +9,14 @@ from typing import Final
 
 from penstock.api import ConfigInvalid, Extra
 from penstock.api.settings import (
-    BOOLEAN,
-    INT,
-    LONG,
     LOW,
     MEDIUM,
-    STRING,
     Check,
     Config,
-    Key,
+    Group,
     Secret,
-    between,
     checking,
     invalid,
-    one_of,
 )
 from penstock.api.tls import TlsSettings, client_context
 from penstock.connectors.mqtt.client.errors import renamed
@@ -31,7 +25,6 @@ from penstock.connectors.mqtt.client.topics import filter_problem, topic_problem
 
 MQTT: Final = Extra("mqtt", "MQTT connectors", ("paho",))
 
-GROUP: Final = "penstock"
 V311: Final = "3.1.1"
 V5: Final = "5"
 
@@ -47,99 +40,32 @@ def _problem_of(problem: Callable[[str], str | None]) -> Callable[[str | None], 
 
 A_TOPIC: Final[Check] = checking("an MQTT topic without wildcards", _problem_of(topic_problem))
 
-VERSION: Final = Key(
-    "penstock.mqtt.version",
-    STRING,
-    default=V311,
-    importance=MEDIUM,
-    check=one_of(V311, V5),
-    doc="The version of MQTT: 3.1.1, as the JVM connectors use, or 5, in which message properties "
-    "can be record headers.",
-    group=GROUP,
-    order=1,
-)
-RECEIVE_MAXIMUM: Final = Key(
-    "penstock.mqtt.receive.maximum",
-    INT,
-    default=5_000,
-    importance=LOW,
-    check=between(1, 65_535),
-    doc="Maximum number of unacknowledged messages of QoS 1 and 2. A source sends it to the broker "
-    "with MQTT 5; earlier versions have only the broker's limit (mosquitto: max_inflight_messages, "
-    "20). A sink sends no more than this and the broker's limit.",
-    group=GROUP,
-    order=3,
-)
-SESSION_EXPIRY: Final = Key(
-    "penstock.mqtt.session.expiry.seconds",
-    LONG,
-    default=_SESSION_S,
-    importance=LOW,
-    check=between(0, _SESSION_S),
-    doc="With MQTT 5 and a persistent session: how long the broker keeps the session of a "
-    "disconnected task. 4294967295: as long as the broker allows.",
-    group=GROUP,
-    order=4,
-)
-WILL_TOPIC: Final = Key(
-    "penstock.mqtt.will.topic",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=A_TOPIC,
-    doc="The topic for the will of a task, which the broker publishes if the connection breaks. "
-    "`${task}` is the task number.",
-    group=GROUP,
-    order=5,
-)
-WILL_PAYLOAD: Final = Key(
-    "penstock.mqtt.will.payload",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The payload of the will.",
-    group=GROUP,
-    order=6,
-)
-WILL_QOS: Final = Key(
-    "penstock.mqtt.will.qos",
-    INT,
-    default=0,
-    importance=LOW,
-    check=between(0, 2),
-    doc="The QoS of the will.",
-    group=GROUP,
-    order=7,
-)
-WILL_RETAINED: Final = Key(
-    "penstock.mqtt.will.retained",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether the broker retains the will.",
-    group=GROUP,
-    order=8,
-)
-HEADERS: Final = Key(
-    "penstock.mqtt.headers",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether message properties become record headers (source) or headers become properties "
-    "(sink, with MQTT 5). Records without headers need less time and space.",
-    group=GROUP,
-    order=9,
-)
-CONNECTION_KEYS: Final[tuple[Key[object], ...]] = (
-    VERSION,
-    RECEIVE_MAXIMUM,
-    SESSION_EXPIRY,
-    WILL_TOPIC,
-    WILL_PAYLOAD,
-    WILL_QOS,
-    WILL_RETAINED,
-    HEADERS,
-)
+# fmt: off
+CONNECTION_KEYS: Final = Group("penstock", importance=LOW)
+VERSION: Final = CONNECTION_KEYS.choice("penstock.mqtt.version", V311, (V311, V5),
+    "The version of MQTT: 3.1.1, as the JVM connectors use, or 5, in which message properties "
+    "can be record headers.", importance=MEDIUM)
+RECEIVE_MAXIMUM: Final = CONNECTION_KEYS.number("penstock.mqtt.receive.maximum", 5_000,
+    "Maximum number of unacknowledged messages of QoS 1 and 2. A source sends it to the broker "
+    "with MQTT 5; earlier versions have only the broker's limit (mosquitto: "
+    "max_inflight_messages, 20). A sink sends no more than this and the broker's limit.",
+    at_least=1, at_most=65_535, order=3)
+SESSION_EXPIRY: Final = CONNECTION_KEYS.long("penstock.mqtt.session.expiry.seconds", _SESSION_S,
+    "With MQTT 5 and a persistent session: how long the broker keeps the session of a "
+    "disconnected task. 4294967295: as long as the broker allows.", at_least=0, at_most=_SESSION_S)
+WILL_TOPIC: Final = CONNECTION_KEYS.text("penstock.mqtt.will.topic", None,
+    "The topic for the will of a task, which the broker publishes if the connection breaks. "
+    "`${task}` is the task number.", check=A_TOPIC)
+WILL_PAYLOAD: Final = CONNECTION_KEYS.text("penstock.mqtt.will.payload", "",
+    "The payload of the will.")
+WILL_QOS: Final = CONNECTION_KEYS.number("penstock.mqtt.will.qos", 0,
+    "The QoS of the will.", at_least=0, at_most=2)
+WILL_RETAINED: Final = CONNECTION_KEYS.flag("penstock.mqtt.will.retained", False,
+    "Whether the broker retains the will.")
+HEADERS: Final = CONNECTION_KEYS.flag("penstock.mqtt.headers", True,
+    "Whether message properties become record headers (source) or headers become properties "
+    "(sink, with MQTT 5). Records without headers need less time and space.")
+# fmt: on
 
 
 def servers_problem(uris: Sequence[str] | None) -> str | None:
