@@ -8,12 +8,9 @@ from typing import Final
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    LIST,
-    PASSWORD,
+    MEDIUM,
     REQUIRED,
-    STRING,
     Config,
     Key,
     Secret,
@@ -34,132 +31,57 @@ _CONNECTION: Final = Group("Connection")
 _SECURITY: Final = Group("Security")
 _LOGGING: Final = Group("Logging")
 
-SEED_NODES: Final = _CONNECTION.key(
-    "seed.nodes",
-    LIST,
-    REQUIRED,
+# fmt: off
+SEED_NODES: Final = _CONNECTION.listing("seed.nodes", REQUIRED,
     "Host names of the cluster's nodes, with the port of the data service if it is not 11210 "
-    "(11207 with TLS).",
-    check=non_empty_list(),
-    importance=HIGH,
-    width=Width.LONG,
-)
-USERNAME: Final = _CONNECTION.key("username", STRING, REQUIRED, "The user name.", importance=HIGH)
-PASSWORD_KEY: Final = _CONNECTION.key(
-    "password",
-    PASSWORD,
-    REQUIRED,
+    "(11207 with TLS).", check=non_empty_list(), importance=HIGH, width=Width.LONG)
+USERNAME: Final = _CONNECTION.text("username", REQUIRED, "The user name.", importance=HIGH)
+PASSWORD_KEY: Final = _CONNECTION.secret("password", REQUIRED,
     "The user's password. The environment variable `KAFKA_COUCHBASE_PASSWORD` of tasks overrides "
-    "it.",
-    importance=HIGH,
-)
-BUCKET: Final = _CONNECTION.key(
-    "bucket", STRING, "", "The name of the bucket.", importance=HIGH, width=Width.LONG
-)
-NETWORK: Final = _CONNECTION.key(
-    "network",
-    STRING,
-    "auto",
-    "Which address of a node to use if it has several: `default`, `external`, or `auto`: the kind "
-    "that the seed nodes belong to.",
-)
-BOOTSTRAP_TIMEOUT: Final = _CONNECTION.key(
-    "bootstrap.timeout",
-    STRING,
-    "30s",
-    "How long a task waits for a connection before it retries.",
-    check=DURATION,
-)
-ENABLE_TLS: Final = _SECURITY.key(
-    "enable.tls",
-    BOOLEAN,
-    False,
-    "Whether to connect with TLS.",
-    shown="Enable TLS",
+    "it.", importance=HIGH)
+BUCKET: Final = _CONNECTION.text("bucket", "",
+    "The name of the bucket.", importance=HIGH, width=Width.LONG)
+NETWORK: Final = _CONNECTION.text("network", "auto",
+    "Which address of a node to use if it has several: `default`, `external`, or `auto`: the "
+    "kind that the seed nodes belong to.")
+BOOTSTRAP_TIMEOUT: Final = _CONNECTION.text("bootstrap.timeout", "30s",
+    "How long a task waits for a connection before it retries.", check=DURATION)
+ENABLE_TLS: Final = _SECURITY.flag("enable.tls", False,
+    "Whether to connect with TLS.", label="Enable TLS",
     dependents=(
-        "trust.certificate.path",
-        "trust.store.path",
-        "trust.store.password",
-        "enable.hostname.verification",
-        "client.certificate.path",
-        "client.certificate.password",
-    ),
-)
-VERIFY_NAMES: Final = _SECURITY.key(
-    "enable.hostname.verification",
-    BOOLEAN,
-    True,
+        *("trust.certificate.path", "trust.store.path", "trust.store.password"),
+        *("enable.hostname.verification", "client.certificate.path"),
+        "client.certificate.password"))
+VERIFY_NAMES: Final = _SECURITY.flag("enable.hostname.verification", True,
     "Whether to verify the server's certificate. The SDK verifies either everything or nothing: "
-    "`false` accepts any certificate.",
-    shown="Enable TLS Hostname Verification",
-)
-TRUST_STORE: Final = _SECURITY.key(
-    "trust.store.path",
-    STRING,
-    "",
-    "The trusted certificates: a PKCS12 file.",
-    width=Width.LONG,
-)
-TRUST_PASSWORD: Final = _SECURITY.key(
-    "trust.store.password",
-    PASSWORD,
-    Secret(""),
+    "`false` accepts any certificate.", label="Enable TLS Hostname Verification")
+TRUST_STORE: Final = _SECURITY.text("trust.store.path", "",
+    "The trusted certificates: a PKCS12 file.", width=Width.LONG)
+TRUST_PASSWORD: Final = _SECURITY.secret("trust.store.password", "",
     "The password of the trust store. The environment variable "
-    "`KAFKA_COUCHBASE_TRUST_STORE_PASSWORD` of tasks overrides it.",
-)
-TRUST_CERTIFICATE: Final = _SECURITY.key(
-    "trust.certificate.path",
-    STRING,
-    "",
-    "The trusted certificates: a PEM file.",
-    width=Width.LONG,
-)
-CLIENT_CERTIFICATE: Final = _SECURITY.key(
-    "client.certificate.path",
-    STRING,
-    "",
+    "`KAFKA_COUCHBASE_TRUST_STORE_PASSWORD` of tasks overrides it.")
+TRUST_CERTIFICATE: Final = _SECURITY.text("trust.certificate.path", "",
+    "The trusted certificates: a PEM file.", width=Width.LONG)
+CLIENT_CERTIFICATE: Final = _SECURITY.text("client.certificate.path", "",
     "The client certificates and key, as a PKCS12 or PEM file. Replaces user name and password.",
-    width=Width.LONG,
-)
-CLIENT_PASSWORD: Final = _SECURITY.key(
-    "client.certificate.password",
-    PASSWORD,
-    Secret(""),
+    width=Width.LONG)
+CLIENT_PASSWORD: Final = _SECURITY.secret("client.certificate.password", "",
     "The password of the client certificate file. The environment variable "
-    "`KAFKA_COUCHBASE_CLIENT_CERTIFICATE_PASSWORD` of tasks overrides it.",
-)
-LOG_REDACTION: Final = _LOGGING.key(
-    "log.redaction",
-    STRING,
-    "NONE",
+    "`KAFKA_COUCHBASE_CLIENT_CERTIFICATE_PASSWORD` of tasks overrides it.")
+LOG_REDACTION: Final = _LOGGING.text("log.redaction", "NONE",
     "Whether to enclose document ids in log lines and error messages in `<ud>` and `</ud>`, for "
     "Couchbase's redaction tool: `PARTIAL` and `FULL` do.",
-    check=Words(("NONE", "PARTIAL", "FULL")),
-)
-LOG_LIFECYCLE: Final = _LOGGING.key(
-    "log.document.lifecycle", BOOLEAN, False, "Ignored: document lifecycles are not logged."
-)
-METRICS_INTERVAL: Final = _LOGGING.key(
-    "metrics.interval", STRING, "10m", "Ignored: metrics are at `/metrics`.", check=DURATION
-)
+    check=Words(("NONE", "PARTIAL", "FULL")))
+LOG_LIFECYCLE: Final = _LOGGING.ignored("log.document.lifecycle", False,
+    "document lifecycles are not logged", importance=MEDIUM)
+METRICS_INTERVAL: Final = _LOGGING.ignored("metrics.interval", "10m",
+    "metrics are at `/metrics`", check=DURATION, importance=MEDIUM)
+# fmt: on
 
 COMMON_KEYS: Final[tuple[Key[object], ...]] = (
-    SEED_NODES,
-    USERNAME,
-    PASSWORD_KEY,
-    BUCKET,
-    NETWORK,
-    BOOTSTRAP_TIMEOUT,
-    ENABLE_TLS,
-    VERIFY_NAMES,
-    TRUST_STORE,
-    TRUST_PASSWORD,
-    TRUST_CERTIFICATE,
-    CLIENT_CERTIFICATE,
-    CLIENT_PASSWORD,
-    LOG_REDACTION,
-    LOG_LIFECYCLE,
-    METRICS_INTERVAL,
+    *_CONNECTION,
+    *_SECURITY,
+    *_LOGGING,
 )
 
 _ENV: Final = PREFIX + "env."

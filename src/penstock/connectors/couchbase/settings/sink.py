@@ -9,11 +9,7 @@ from typing import Final
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
-    BOOLEAN,
-    CLASS,
-    INT,
-    LIST,
-    STRING,
+    MEDIUM,
     Config,
     ConfigDef,
     Key,
@@ -70,175 +66,83 @@ _N1QL: Final = Group("N1ql Sink Handler")
 _ANALYTICS: Final = Group("Analytics Sink Handler")
 _PART: Final = Group("Sub Document Sink Handler")
 
-DEFAULT_COLLECTION: Final = _BEHAVIOR.key(
-    "default.collection",
-    STRING,
-    "_default._default",
-    "The collection to write to: `scope.collection` or `bucket.scope.collection`; enclose a bucket "
-    "name with dots in backticks. Use `couchbase.default.collection[TOPIC]` for a single topic.",
+# fmt: off
+DEFAULT_COLLECTION: Final = _BEHAVIOR.text("default.collection", "_default._default",
+    "The collection to write to: `scope.collection` or `bucket.scope.collection`; enclose a "
+    "bucket name with dots in backticks. Use `couchbase.default.collection[TOPIC]` for a single "
+    "topic.",
     check=Readable(
-        lambda text: parse_keyspace(text, None), "scope.collection or bucket.scope.collection"
-    ),
-)
-TOPIC_TO_COLLECTION: Final = _BEHAVIOR.key(
-    "topic.to.collection",
-    LIST,
-    (),
+        lambda text: parse_keyspace(text, None), "scope.collection or bucket.scope.collection"))
+TOPIC_TO_COLLECTION: Final = _BEHAVIOR.listing("topic.to.collection", (),
     "The collections for topics, as `TOPIC=scope.collection`. Deprecated; use "
     "`couchbase.default.collection[TOPIC]`.",
     check=Readable(
         lambda entries: [parse_keyspace(name, None) for name in pairs_of(entries).values()],
-        "topic=scope.collection,…",
-    ),
-)
-TOPIC_TO_ID: Final = _BEHAVIOR.key(
-    "topic.to.document.id",
-    LIST,
-    (),
+        "topic=scope.collection,…"))
+TOPIC_TO_ID: Final = _BEHAVIOR.listing("topic.to.document.id", (),
     "The `couchbase.document.id` for topics, as `TOPIC=${/id}`. Deprecated; use "
     "`couchbase.document.id[TOPIC]`.",
     check=Readable(
-        lambda entries: [IdFormat(text) for text in pairs_of(entries).values()], "topic=${/id},…"
-    ),
-)
-SINK_HANDLER: Final = _BEHAVIOR.key(
-    "sink.handler",
-    CLASS,
-    Handler.UPSERT.class_name,
+        lambda entries: [IdFormat(text) for text in pairs_of(entries).values()], "topic=${/id},…"))
+SINK_HANDLER: Final = _BEHAVIOR.class_name("sink.handler", Handler.UPSERT.class_name,
     "How to write a record: as a document (`UpsertSinkHandler`), a part of one "
     "(`SubDocumentSinkHandler`) or a statement (`N1qlSinkHandler`). The values are Couchbase's "
     "class names; other classes are not supported.",
-    check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)),
-)
-DOCUMENT_MODE: Final = _BEHAVIOR.key(
-    "document.mode",
-    STRING,
-    "DOCUMENT",
+    check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)))
+DOCUMENT_MODE: Final = _BEHAVIOR.text("document.mode", "DOCUMENT",
     "`N1QL` and `SUBDOCUMENT` override `couchbase.sink.handler`. Deprecated.",
-    check=Words(("DOCUMENT", "SUBDOCUMENT", "N1QL")),
-)
-DOCUMENT_ID: Final = _BEHAVIOR.key(
-    "document.id",
-    STRING,
-    "",
+    check=Words(("DOCUMENT", "SUBDOCUMENT", "N1QL")))
+DOCUMENT_ID: Final = _BEHAVIOR.text("document.id", "",
     "The document id, with placeholders for values of the record: `widget::${/id}`. If empty, or "
     "if a value is missing: the record's key, otherwise `topic/partition/offset`. Use "
     "`couchbase.document.id[TOPIC]` for a single topic.",
-    check=Readable(IdFormat, "a string with placeholders like ${/path/to/field}"),
-)
-REMOVE_ID: Final = _BEHAVIOR.key(
-    "remove.document.id",
-    BOOLEAN,
-    False,
+    check=Readable(IdFormat, "a string with placeholders like ${/path/to/field}"))
+REMOVE_ID: Final = _BEHAVIOR.flag("remove.document.id", False,
     "Whether to omit the fields of the id from the document. Use "
-    "`couchbase.remove.document.id[TOPIC]` for a single topic.",
-)
-EXPIRATION: Final = _BEHAVIOR.key(
-    "document.expiration",
-    STRING,
-    "0",
+    "`couchbase.remove.document.id[TOPIC]` for a single topic.")
+EXPIRATION: Final = _BEHAVIOR.text("document.expiration", "0",
     "When documents expire after a write, such as `30m`; 0: never. Use "
     "`couchbase.document.expiration[TOPIC]` for a single topic. Does not apply to statements.",
-    check=DURATION,
-)
-RETRY_TIMEOUT: Final = _BEHAVIOR.key(
-    "retry.timeout",
-    STRING,
-    "0",
-    "How long to retry a write while the cluster is unreachable or busy, before the task fails; 0: "
-    "indefinitely (in Couchbase's connector: fail at once).",
-    check=DURATION,
-)
-DURABILITY: Final = _DURABILITY.key(
-    "durability",
-    STRING,
-    "NONE",
+    check=DURATION)
+RETRY_TIMEOUT: Final = _BEHAVIOR.text("retry.timeout", "0",
+    "How long to retry a write while the cluster is unreachable or busy, before the task fails; "
+    "0: indefinitely (in Couchbase's connector: fail at once).", check=DURATION)
+DURABILITY: Final = _DURABILITY.text("durability", "NONE",
     "When a write counts as done; NONE: when it is in the memory of the active node. Needs "
     "Couchbase Server 6.5 or later.",
-    check=Words(
-        ("NONE", "MAJORITY", "MAJORITY_AND_PERSIST_TO_ACTIVE", "PERSIST_TO_MAJORITY"),
-    ),
-)
-PERSIST_TO: Final = _DURABILITY.key(
-    "persist.to",
-    STRING,
-    "NONE",
+    check=Words(("NONE", "MAJORITY", "MAJORITY_AND_PERSIST_TO_ACTIVE", "PERSIST_TO_MAJORITY")))
+PERSIST_TO: Final = _DURABILITY.text("persist.to", "NONE",
     "How many nodes must have a write on disk before it counts as done, for servers before 6.5.",
-    check=Words(("NONE", "ACTIVE", "ONE", "TWO", "THREE", "FOUR")),
-)
-REPLICATE_TO: Final = _DURABILITY.key(
-    "replicate.to",
-    STRING,
-    "NONE",
+    check=Words(("NONE", "ACTIVE", "ONE", "TWO", "THREE", "FOUR")))
+REPLICATE_TO: Final = _DURABILITY.text("replicate.to", "NONE",
     "How many replicas must have a write in memory before it counts as done, for servers before "
-    "6.5.",
-    check=Words(("NONE", "ONE", "TWO", "THREE")),
-)
-N1QL_OPERATION: Final = _N1QL.key(
-    "n1ql.operation",
-    STRING,
-    "UPDATE",
+    "6.5.", check=Words(("NONE", "ONE", "TWO", "THREE")))
+N1QL_OPERATION: Final = _N1QL.text("n1ql.operation", "UPDATE",
     "`UPDATE`: set the record's fields in the document with its id. `UPDATE_WHERE`: in all "
     "documents that `couchbase.n1ql.where.fields` selects.",
-    check=Words(("UPDATE", "UPDATE_WHERE")),
-)
-N1QL_WHERE: Final = _N1QL.key(
-    "n1ql.where.fields",
-    LIST,
-    (),
-    "For `UPDATE_WHERE`: the fields of a document that must equal those of the record, or a fixed "
-    "string: `type:widget,color`.",
-)
-N1QL_CREATE: Final = _N1QL.key(
-    "n1ql.create.document",
-    BOOLEAN,
-    True,
-    "Whether `UPDATE` creates missing documents.",
-)
-ANALYTICS_RECORDS: Final = _ANALYTICS.key(
-    "analytics.max.records.in.batch", INT, 100, "Ignored: this handler is not supported."
-)
-ANALYTICS_SIZE: Final = _ANALYTICS.key(
-    "analytics.max.size.in.batch",
-    STRING,
-    "5m",
-    "Ignored: this handler is not supported.",
-    check=SIZE,
-)
-ANALYTICS_TIMEOUT: Final = _ANALYTICS.key(
-    "analytics.query.timeout",
-    STRING,
-    "5m",
-    "Ignored: this handler is not supported.",
-    check=DURATION,
-)
-PART_PATH: Final = _PART.key(
-    "subdocument.path",
-    STRING,
-    "",
-    "The path in the document to write the record to; if it begins with `/`, a JSON pointer to the "
-    "field of the record that contains this path.",
-)
-PART_OPERATION: Final = _PART.key(
-    "subdocument.operation",
-    STRING,
-    "UPSERT",
+    check=Words(("UPDATE", "UPDATE_WHERE")))
+N1QL_WHERE: Final = _N1QL.listing("n1ql.where.fields", (),
+    "For `UPDATE_WHERE`: the fields of a document that must equal those of the record, or a "
+    "fixed string: `type:widget,color`.")
+N1QL_CREATE: Final = _N1QL.flag("n1ql.create.document", True,
+    "Whether `UPDATE` creates missing documents.")
+ANALYTICS_RECORDS: Final = _ANALYTICS.ignored("analytics.max.records.in.batch", 100,
+    "this handler is not supported", importance=MEDIUM)
+ANALYTICS_SIZE: Final = _ANALYTICS.ignored("analytics.max.size.in.batch", "5m",
+    "this handler is not supported", check=SIZE, importance=MEDIUM)
+ANALYTICS_TIMEOUT: Final = _ANALYTICS.ignored("analytics.query.timeout", "5m",
+    "this handler is not supported", check=DURATION, importance=MEDIUM)
+PART_PATH: Final = _PART.text("subdocument.path", "",
+    "The path in the document to write the record to; if it begins with `/`, a JSON pointer to "
+    "the field of the record that contains this path.")
+PART_OPERATION: Final = _PART.text("subdocument.operation", "UPSERT",
     "Whether the record replaces the value at the path, or is prepended or appended to the array "
-    "there.",
-    check=Words(("UPSERT", "ARRAY_PREPEND", "ARRAY_APPEND")),
-)
-PART_CREATE_PATH: Final = _PART.key(
-    "subdocument.create.path",
-    BOOLEAN,
-    True,
-    "Whether to create missing parts of the path.",
-)
-PART_CREATE: Final = _PART.key(
-    "subdocument.create.document",
-    BOOLEAN,
-    True,
-    "Whether to create missing documents.",
-)
+    "there.", check=Words(("UPSERT", "ARRAY_PREPEND", "ARRAY_APPEND")))
+PART_CREATE_PATH: Final = _PART.flag("subdocument.create.path", True,
+    "Whether to create missing parts of the path.")
+PART_CREATE: Final = _PART.flag("subdocument.create.document", True,
+    "Whether to create missing documents.")
+# fmt: on
 _OLD_CREATE: Final = "couchbase.create.document"
 
 
@@ -284,28 +188,11 @@ def _handler(name: object, mode: object) -> Handler | None:
 
 COUCHBASE_SINK: Final = ConfigDef(
     *COMMON_KEYS,
-    DEFAULT_COLLECTION,
-    TOPIC_TO_COLLECTION,
-    TOPIC_TO_ID,
-    SINK_HANDLER,
-    DOCUMENT_MODE,
-    DOCUMENT_ID,
-    REMOVE_ID,
-    EXPIRATION,
-    RETRY_TIMEOUT,
-    DURABILITY,
-    PERSIST_TO,
-    REPLICATE_TO,
-    N1QL_OPERATION,
-    N1QL_WHERE,
-    N1QL_CREATE,
-    ANALYTICS_RECORDS,
-    ANALYTICS_SIZE,
-    ANALYTICS_TIMEOUT,
-    PART_PATH,
-    PART_OPERATION,
-    PART_CREATE_PATH,
-    PART_CREATE,
+    *_BEHAVIOR,
+    *_DURABILITY,
+    *_N1QL,
+    *_ANALYTICS,
+    *_PART,
     rules=[_rules],
 )
 

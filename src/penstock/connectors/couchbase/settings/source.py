@@ -11,22 +11,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from penstock.api import DataError
+from penstock.api import DataError, settings
 from penstock.api.avro import reads
 from penstock.api.schema import Schema, Type
 from penstock.api.settings import (
-    BOOLEAN,
-    CLASS,
-    INT,
-    LIST,
-    LONG,
+    MEDIUM,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
-    Key,
     all_of,
-    at_least,
     entries,
 )
 from penstock.connectors.couchbase.client.keyspace import Keyspace, parse_collection
@@ -129,167 +122,82 @@ _BEHAVIOR: Final = Group("Source Behavior")
 _SCHEMA: Final = Group("Schema")
 _DCP: Final = Group("Database Change Protocol")
 
-TOPIC: Final = _BEHAVIOR.key(
-    "topic",
-    STRING,
-    "${bucket}.${scope}.${collection}",
+# fmt: off
+TOPIC: Final = _BEHAVIOR.text("topic", "${bucket}.${scope}.${collection}",
     "The topic of records, with placeholders for the names of bucket, scope and collection. Use "
-    "`couchbase.topic[scope.collection]` for a single collection.",
-)
-COLLECTION_TO_TOPIC: Final = _BEHAVIOR.key(
-    "collection.to.topic",
-    LIST,
-    (),
+    "`couchbase.topic[scope.collection]` for a single collection.")
+COLLECTION_TO_TOPIC: Final = _BEHAVIOR.listing("collection.to.topic", (),
     "The topics for collections, as `scope.collection=TOPIC`. Deprecated; use "
     "`couchbase.topic[scope.collection]`.",
     check=Readable(
         lambda listed: [parse_collection(name) for name in pairs_of(listed)],
-        "scope.collection=topic,…",
-    ),
-)
-SOURCE_HANDLER: Final = _BEHAVIOR.key(
-    "source.handler",
-    CLASS,
-    REQUIRED,
+        "scope.collection=topic,…"))
+SOURCE_HANDLER: Final = _BEHAVIOR.class_name("source.handler", REQUIRED,
     "What a record contains. The values are Couchbase's class names; other classes are not "
-    "supported.",
-    check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)),
-)
-HEADER_NAMES: Final = _BEHAVIOR.key(
-    "headers",
-    LIST,
-    (),
+    "supported.", check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)))
+HEADER_NAMES: Final = _BEHAVIOR.listing("headers", (),
     "The headers to add: `bucket`, `scope`, `collection`, `key`, `qualifiedKey`, `cas`, "
-    "`partition`.",
-    check=Readable(_headers, f"Zero or more of {', '.join(HEADERS)}"),
-)
-HEADER_PREFIX: Final = _BEHAVIOR.key(
-    "header.name.prefix", STRING, "couchbase.", "The prefix of header names."
-)
-EVENT_FILTER: Final = _BEHAVIOR.key(
-    "event.filter",
-    CLASS,
-    FILTERS + FILTER,
+    "`partition`.", check=Readable(_headers, f"Zero or more of {', '.join(HEADERS)}"))
+HEADER_PREFIX: Final = _BEHAVIOR.text("header.name.prefix", "couchbase.",
+    "The prefix of header names.")
+EVENT_FILTER: Final = _BEHAVIOR.class_name("event.filter", FILTERS + FILTER,
     "Which documents to skip: `AllPassFilter` those of system scopes and of transactions "
     "(`_txn:`), `AllPassIncludingSystemFilter` none. Other classes are not supported.",
-    check=Readable(filters_system, f"{FILTERS}{FILTER}, {FILTERS}{FILTER_WITH_SYSTEM}"),
-)
-BLACK_HOLE: Final = _BEHAVIOR.key(
-    "black.hole.topic", STRING, "", "Ignored: offsets are stored without records."
-)
-INITIAL_OFFSET: Final = _BEHAVIOR.key(
-    "initial.offset.topic", STRING, "", "Ignored: offsets are stored without records."
-)
-BATCH: Final = _BEHAVIOR.key(
-    "batch.size.max", INT, 2_000, "Maximum number of documents per query.", check=at_least(1)
-)
-NO_VALUE: Final = _BEHAVIOR.key(
-    "no.value", BOOLEAN, False, "Whether to omit the content of documents from records."
-)
-NAME_IN_OFFSETS: Final = _BEHAVIOR.key(
-    "connector.name.in.offsets",
-    BOOLEAN,
-    False,
-    "Whether to add the connector's name to source partitions.",
-)
-STREAM_FROM: Final = _BEHAVIOR.key(
-    "stream.from",
-    STRING,
-    "SAVED_OFFSET_OR_BEGINNING",
+    check=Readable(filters_system, f"{FILTERS}{FILTER}, {FILTERS}{FILTER_WITH_SYSTEM}"))
+BLACK_HOLE: Final = _BEHAVIOR.ignored("black.hole.topic", "",
+    "offsets are stored without records", importance=MEDIUM)
+INITIAL_OFFSET: Final = _BEHAVIOR.ignored("initial.offset.topic", "",
+    "offsets are stored without records", importance=MEDIUM)
+BATCH: Final = _BEHAVIOR.number("batch.size.max", 2_000,
+    "Maximum number of documents per query.", at_least=1)
+NO_VALUE: Final = _BEHAVIOR.flag("no.value", False,
+    "Whether to omit the content of documents from records.")
+NAME_IN_OFFSETS: Final = _BEHAVIOR.flag("connector.name.in.offsets", False,
+    "Whether to add the connector's name to source partitions.")
+STREAM_FROM: Final = _BEHAVIOR.text("stream.from", "SAVED_OFFSET_OR_BEGINNING",
     "Where to begin reading.",
-    check=Words(("SAVED_OFFSET_OR_BEGINNING", "SAVED_OFFSET_OR_NOW", "BEGINNING", "NOW")),
-)
-SCOPE: Final = _BEHAVIOR.key("scope", STRING, "", "The scope whose collections to read.")
-COLLECTIONS: Final = _BEHAVIOR.key(
-    "collections",
-    LIST,
-    (),
-    "The collections to read, as `scope.collection`. Without them, and without `couchbase.scope`: "
-    "all of the bucket.",
+    check=Words(("SAVED_OFFSET_OR_BEGINNING", "SAVED_OFFSET_OR_NOW", "BEGINNING", "NOW")))
+SCOPE: Final = _BEHAVIOR.text("scope", "", "The scope whose collections to read.")
+COLLECTIONS: Final = _BEHAVIOR.listing("collections", (),
+    "The collections to read, as `scope.collection`. Without them, and without "
+    "`couchbase.scope`: all of the bucket.",
     check=all_of(
         entries(),
-        Readable(lambda listed: [parse_collection(name) for name in listed], "scope.collection,…"),
-    ),
-)
-JSONPATH: Final = _BEHAVIOR.key(
-    "jsonpath.filter",
-    STRING,
-    "",
-    "Must be empty: use a transform with a predicate.",
-    check=Readable(_must_be_empty, "empty"),
-)
-VALUE_SCHEMA: Final = _SCHEMA.key(
-    "value.schema",
-    STRING,
-    "",
+        Readable(lambda listed: [parse_collection(name) for name in listed],
+            "scope.collection,…")))
+JSONPATH: Final = _BEHAVIOR.text("jsonpath.filter", "",
+    "Must be empty: use a transform with a predicate.", check=Readable(_must_be_empty, "empty"))
+VALUE_SCHEMA: Final = _SCHEMA.text("value.schema", "",
     "The schema of values for `ConfigurableSchemaSourceHandler`: an Avro record. Skips documents "
     "that do not match. Use `couchbase.value.schema[scope.collection]` for a single collection.",
-    check=Readable(schema_of, "an Avro record, as JSON"),
-)
-SCHEMA_FAILURE: Final = _SCHEMA.key(
-    "schema.failure.action",
-    STRING,
-    "TERMINATE",
-    "Ignored: schema registries are not supported.",
-    check=Words(("TERMINATE", "DROP", "DLQ")),
-)
-DLQ_TOPIC: Final = _SCHEMA.key(
-    "dlq.topic",
-    STRING,
-    "couchbase.dlq",
-    "Ignored: schema registries are not supported.",
-)
-COMPRESSION: Final = _DCP.key(
-    "compression",
-    STRING,
-    "ENABLED",
-    "Ignored.",
-    check=Words(("DISABLED", "FORCED", "ENABLED")),
-)
-PERSISTENCE: Final = _DCP.key(
-    "persistence.polling.interval", STRING, "100ms", "Ignored.", check=DURATION
-)
-FLOW_CONTROL: Final = _DCP.key("flow.control.buffer", STRING, "16m", "Ignored.", check=SIZE)
-XATTRS: Final = _DCP.key("xattrs", BOOLEAN, False, "Ignored.")
-DCP_TRACE: Final = _DCP.key(
-    "enable.dcp.trace",
-    BOOLEAN,
-    False,
-    "Ignored.",
-    dependents=("dcp.trace.document.id.regex",),
-)
-DCP_TRACE_IDS: Final = _DCP.key("dcp.trace.document.id.regex", STRING, ".*", "Ignored.")
+    check=Readable(schema_of, "an Avro record, as JSON"))
+SCHEMA_FAILURE: Final = _SCHEMA.ignored("schema.failure.action", "TERMINATE",
+    "schema registries are not supported", check=Words(("TERMINATE", "DROP", "DLQ")),
+    importance=MEDIUM)
+DLQ_TOPIC: Final = _SCHEMA.ignored("dlq.topic", "couchbase.dlq",
+    "schema registries are not supported", importance=MEDIUM)
+COMPRESSION: Final = _DCP.ignored("compression", "ENABLED",
+    check=Words(("DISABLED", "FORCED", "ENABLED")), importance=MEDIUM)
+PERSISTENCE: Final = _DCP.ignored("persistence.polling.interval", "100ms",
+    check=DURATION, importance=MEDIUM)
+FLOW_CONTROL: Final = _DCP.ignored("flow.control.buffer", "16m", check=SIZE, importance=MEDIUM)
+XATTRS: Final = _DCP.ignored("xattrs", False, importance=MEDIUM)
+DCP_TRACE: Final = _DCP.ignored("enable.dcp.trace", False,
+    importance=MEDIUM, dependents=("dcp.trace.document.id.regex",))
+DCP_TRACE_IDS: Final = _DCP.ignored("dcp.trace.document.id.regex", ".*", importance=MEDIUM)
 
-POLL_INTERVAL: Final = Key(
-    "penstock.couchbase.poll.interval.ms",
-    LONG,
-    default=1_000,
-    check=at_least(1),
-    doc="How long to wait after a poll without changes, in ms.",
-    group="Polling",
-    order=1,
-)
-POLL_DELAY: Final = Key(
-    "penstock.couchbase.poll.delay.ms",
-    LONG,
-    default=5_000,
-    check=at_least(0),
-    doc="How old a change must be before it is read, by CAS, in ms: nodes take CAS values from "
-    "their clocks, so the order of changes is certain only when no clock can still generate a "
-    "smaller value.",
-    group="Polling",
-    order=2,
-)
-SEQUENCE: Final = Key(
-    "penstock.couchbase.sequence.field",
-    STRING,
-    default="",
-    doc="A field to order documents by instead of CAS; it must increase with every change, such as "
-    "a sequence number or a timestamp. Dots separate nested fields. Documents without it are not "
-    "read.",
-    group="Polling",
-    order=3,
-)
+_POLLING: Final = settings.Group("Polling")
+POLL_INTERVAL: Final = _POLLING.long("penstock.couchbase.poll.interval.ms", 1_000,
+    "How long to wait after a poll without changes, in ms.", at_least=1)
+POLL_DELAY: Final = _POLLING.long("penstock.couchbase.poll.delay.ms", 5_000,
+    "How old a change must be before it is read, by CAS, in ms: nodes take CAS values from their "
+    "clocks, so the order of changes is certain only when no clock can still generate a smaller "
+    "value.", at_least=0)
+SEQUENCE: Final = _POLLING.text("penstock.couchbase.sequence.field", "",
+    "A field to order documents by instead of CAS; it must increase with every change, such as a "
+    "sequence number or a timestamp. Dots separate nested fields. Documents without it are not "
+    "read.")
+# fmt: on
 
 
 def _rules(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -300,33 +208,10 @@ def _rules(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 COUCHBASE_SOURCE: Final = ConfigDef(
     *COMMON_KEYS,
-    TOPIC,
-    COLLECTION_TO_TOPIC,
-    SOURCE_HANDLER,
-    HEADER_NAMES,
-    HEADER_PREFIX,
-    EVENT_FILTER,
-    BLACK_HOLE,
-    INITIAL_OFFSET,
-    BATCH,
-    NO_VALUE,
-    NAME_IN_OFFSETS,
-    STREAM_FROM,
-    SCOPE,
-    COLLECTIONS,
-    JSONPATH,
-    VALUE_SCHEMA,
-    SCHEMA_FAILURE,
-    DLQ_TOPIC,
-    COMPRESSION,
-    PERSISTENCE,
-    FLOW_CONTROL,
-    XATTRS,
-    DCP_TRACE,
-    DCP_TRACE_IDS,
-    POLL_INTERVAL,
-    POLL_DELAY,
-    SEQUENCE,
+    *_BEHAVIOR,
+    *_SCHEMA,
+    *_DCP,
+    *_POLLING,
     rules=[_rules],
 )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
-from penstock.api import ConfigInvalid
-from penstock.api.settings import Importance, Key, Kind, Required, Width, invalid
+from penstock.api import ConfigInvalid, settings
+from penstock.api.settings import Key, invalid
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -139,41 +139,18 @@ class Readable:
         return self.description
 
 
-class Group:
-    """The keys of a group, numbered as they are declared."""
+class Group(settings.Group):
+    """Adds `couchbase.` to the names of settings, and derives what interfaces call them."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._order = 0
-
-    def key(
-        self,
-        name: str,
-        kind: Kind[T],
-        default: T | Required,
-        doc: str,
-        *,
-        check: Any = None,
-        importance: Importance = Importance.MEDIUM,
-        width: Width = Width.NONE,
-        shown: str | None = None,
-        dependents: Sequence[str] = (),
-    ) -> Key[T]:
-        """The next key; adds `couchbase.` to its name, and derives a display name from it."""
-        self._order += 1
-        words = " ".join(word.capitalize() for word in name.split("."))
-        return Key(
-            PREFIX + name,
-            kind,
-            default=default,
-            importance=importance,
-            doc=doc,
-            check=check,
-            group=self._name,
-            order=self._order,
-            width=width,
-            display_name=shown or words,
-            dependents=tuple(PREFIX + dependent for dependent in dependents),
+    def placed(self, key: Key[T]) -> Key[T]:
+        words = " ".join(word.capitalize() for word in key.name.split("."))
+        return super().placed(
+            replace(
+                key,
+                name=PREFIX + key.name,
+                display_name=key.display_name or words,
+                dependents=tuple(PREFIX + dependent for dependent in key.dependents),
+            )
         )
 
 
