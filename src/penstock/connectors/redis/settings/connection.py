@@ -6,19 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIDDEN,
     HIGH,
-    INT,
-    LONG,
-    MEDIUM,
-    PASSWORD,
-    STRING,
     Config,
-    Key,
+    Group,
     Secret,
-    at_least,
-    between,
     invalid,
 )
 from penstock.connectors.redis.client.access import DEFAULT_PORT, Access, Address, Mode
@@ -36,127 +28,39 @@ def _uri_problem(text: str | None) -> str | None:
     return None
 
 
-CLUSTER: Final = Key(
-    "redis.cluster",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to connect to a Redis Cluster; the address of one node is enough.",
-)
-HOST: Final = Key(
-    "redis.host",
-    STRING,
-    default="localhost",
-    importance=HIGH,
-    doc="The server's host, unless `redis.uri` is set.",
-)
-PORT: Final = Key(
-    "redis.port",
-    INT,
-    default=DEFAULT_PORT,
-    importance=HIGH,
-    check=between(1, 65_535),
-    doc="The server's port, unless `redis.uri` is set.",
-)
-URI: Final = Key(
-    "redis.uri",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    check=ServersCheck("a URI", _uri_problem),
-    doc="The server: redis://host:port, rediss:// with TLS, redis-sentinel://host,host#primary, "
+# fmt: off
+CONNECTION_KEYS: Final = Group()
+CLUSTER: Final = CONNECTION_KEYS.flag("redis.cluster", False,
+    "Whether to connect to a Redis Cluster; the address of one node is enough.")
+HOST: Final = CONNECTION_KEYS.text("redis.host", "localhost",
+    "The server's host, unless `redis.uri` is set.", importance=HIGH)
+PORT: Final = CONNECTION_KEYS.number("redis.port", DEFAULT_PORT,
+    "The server's port, unless `redis.uri` is set.", at_least=1, at_most=65_535, importance=HIGH)
+URI: Final = CONNECTION_KEYS.text("redis.uri", "",
+    "The server: redis://host:port, rediss:// with TLS, redis-sentinel://host,host#primary, "
     "redis-socket:///path; it may contain user, password and database. A list of host:port names "
-    "the nodes of a cluster.",
-)
-TLS: Final = Key(
-    "redis.tls",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to connect with TLS; rediss:// does the same.",
-)
-INSECURE: Final = Key(
-    "redis.insecure",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to skip verification of the server's certificate.",
-)
-PASSWORD_KEY: Final = Key(
-    "redis.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The password.",
-)
-USERNAME: Final = Key(
-    "redis.username",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The user. Without it: the server's default user.",
-)
-TIMEOUT: Final = Key(
-    "redis.timeout",
-    LONG,
-    default=60,
-    importance=MEDIUM,
-    check=between(0, 86_400),
-    doc="How many seconds to wait for a response; 0: indefinitely.",
-)
-POOL: Final = Key(
-    "redis.pool",
-    INT,
-    default=8,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="Maximum number of connections of Kafka Connect's task. Ignored: a task has one pipelined "
-    "connection to each server.",
-)
-KEY_FILE: Final = Key(
-    "redis.key.file",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="File with the client's private key, in PEM.",
-)
-KEY_CERT: Final = Key(
-    "redis.key.cert",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="File with the client's certificates, in PEM.",
-)
-KEY_PASSWORD: Final = Key(
-    "redis.key.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The password of the private key.",
-)
-CA_CERT: Final = Key(
-    "redis.cacert",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="File with the trusted certificates, in PEM. Without it: the system's.",
-)
-CONNECTION_KEYS: Final = (
-    CLUSTER,
-    HOST,
-    PORT,
-    URI,
-    TLS,
-    INSECURE,
-    PASSWORD_KEY,
-    USERNAME,
-    TIMEOUT,
-    POOL,
-    KEY_FILE,
-    KEY_CERT,
-    KEY_PASSWORD,
-    CA_CERT,
-)
+    "the nodes of a cluster.", check=ServersCheck("a URI", _uri_problem))
+TLS: Final = CONNECTION_KEYS.flag("redis.tls", False,
+    "Whether to connect with TLS; rediss:// does the same.")
+INSECURE: Final = CONNECTION_KEYS.flag("redis.insecure", False,
+    "Whether to skip verification of the server's certificate.")
+PASSWORD_KEY: Final = CONNECTION_KEYS.secret("redis.password", "", "The password.")
+USERNAME: Final = CONNECTION_KEYS.text("redis.username", "",
+    "The user. Without it: the server's default user.")
+TIMEOUT: Final = CONNECTION_KEYS.long("redis.timeout", 60,
+    "How many seconds to wait for a response; 0: indefinitely.", at_least=0, at_most=86_400)
+POOL: Final = CONNECTION_KEYS.number("redis.pool", 8,
+    "Maximum number of connections of Kafka Connect's task. Ignored: a task has one pipelined "
+    "connection to each server.", at_least=1)
+KEY_FILE: Final = CONNECTION_KEYS.text("redis.key.file", "",
+    "File with the client's private key, in PEM.")
+KEY_CERT: Final = CONNECTION_KEYS.text("redis.key.cert", "",
+    "File with the client's certificates, in PEM.")
+KEY_PASSWORD: Final = CONNECTION_KEYS.secret("redis.key.password", "",
+    "The password of the private key.")
+CA_CERT: Final = CONNECTION_KEYS.text("redis.cacert", "",
+    "File with the trusted certificates, in PEM. Without it: the system's.")
+# fmt: on
 _TLS_NAMES: Final = {
     "ssl.keystore.key": KEY_FILE.name,
     "ssl.keystore.certificate.chain": KEY_CERT.name,

@@ -6,22 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
-    LONG,
     LOW,
-    MEDIUM,
-    PASSWORD,
-    STRING,
     Config,
     ConfigDef,
-    Key,
+    Group,
     Secret,
-    between,
     invalid,
-    one_of,
 )
 from penstock.connectors.redis.client.access import Access, Mode
 from penstock.connectors.redis.client.uris import UriInvalid, parse_uri
@@ -30,7 +21,6 @@ from penstock.connectors.redis.settings.shared import (
     PIPELINE_KEYS,
     ServersCheck,
     charset_of,
-    ignored,
     limits_of,
 )
 from penstock.connectors.redis.settings.tls import Tls
@@ -52,127 +42,51 @@ def _hosts_problem(hosts: tuple[str, ...] | None) -> str | None:
     return None
 
 
-HOSTS: Final = Key(
-    "redis.hosts",
-    LIST,
-    default=("localhost:6379",),
-    importance=HIGH,
-    check=ServersCheck("a list of host:port", _hosts_problem),
-    doc="The servers, host:port; several for a cluster. Also accepts a URI: redis://, rediss://, "
-    "redis-sentinel://.",
-)
-CLIENT_MODE: Final = Key(
-    "redis.client.mode",
-    STRING,
-    default="Standalone",
-    importance=MEDIUM,
-    check=one_of("Standalone", "Cluster"),
-    doc="Whether to connect to a single server or to a Redis Cluster.",
-)
-TLS: Final = Key(
-    "redis.ssl.enabled",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to connect with TLS.",
-)
-PASSWORD_KEY: Final = Key(
-    "redis.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The password.",
-)
-USERNAME: Final = Key(
-    "penstock.username",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The user. Without it: the server's default user.",
-)
-DATABASE: Final = Key(
-    "redis.database",
-    INT,
-    default=1,
-    importance=MEDIUM,
-    check=between(0, _MAX_INT),
-    doc="The database number. Ignored for a cluster, which has only 0.",
-)
-KEEP_ALIVE: Final = Key(
-    "redis.socket.keep.alive.enabled",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to enable TCP keep-alive.",
-)
-CONNECT_MS: Final = Key(
-    "redis.socket.connect.timeout.ms",
-    INT,
-    default=10_000,
-    importance=LOW,
-    check=between(0, _MAX_INT),
-    doc="How many ms to wait for a connection; 0: indefinitely.",
-)
-KEY_STORE: Final = Key(
-    "redis.ssl.keystore.path",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="File with the client's key and certificates: PKCS #12 or PEM.",
-)
-KEY_STORE_PASSWORD: Final = Key(
-    "redis.ssl.keystore.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The password of that file.",
-)
-TRUST_STORE: Final = Key(
-    "redis.ssl.truststore.path",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="File with the trusted certificates: PKCS #12 or PEM. Without it: the system's.",
-)
-TRUST_STORE_PASSWORD: Final = Key(
-    "redis.ssl.truststore.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The password of that file.",
-)
-ATTEMPTS: Final = Key(
-    "redis.connection.attempts",
-    INT,
-    default=3,
-    importance=MEDIUM,
-    check=between(1, _MAX_INT),
-    doc="How many times to try to connect before the batch is retried later.",
-)
-DELAY_MS: Final = Key(
-    "redis.connection.retry.delay.ms",
-    INT,
-    default=2_000,
-    importance=MEDIUM,
-    check=between(100, _MAX_INT),
-    doc="How many ms to wait between these attempts.",
-)
-OPERATION_MS: Final = Key(
-    "redis.operation.timeout.ms",
-    LONG,
-    default=10_000,
-    importance=MEDIUM,
-    check=between(100, _MAX_MS),
-    doc="How many ms to wait for a response before the batch is retried.",
-)
-CHARSET: Final = Key(
-    "redis.charset",
-    STRING,
-    default="UTF-8",
-    importance=LOW,
-    check=CHARSET_CHECK,
-    doc="The charset of keys and values that are strings.",
-)
+# fmt: off
+_SETTINGS: Final = Group()
+HOSTS: Final = _SETTINGS.listing("redis.hosts", ("localhost:6379",),
+    "The servers, host:port; several for a cluster. Also accepts a URI: redis://, rediss://, "
+    "redis-sentinel://.", check=ServersCheck("a list of host:port", _hosts_problem),
+    importance=HIGH)
+CLIENT_MODE: Final = _SETTINGS.choice("redis.client.mode", "Standalone", ("Standalone", "Cluster"),
+    "Whether to connect to a single server or to a Redis Cluster.")
+TLS: Final = _SETTINGS.flag("redis.ssl.enabled", False, "Whether to connect with TLS.")
+PASSWORD_KEY: Final = _SETTINGS.secret("redis.password", "", "The password.")
+USERNAME: Final = _SETTINGS.text("penstock.username", "",
+    "The user. Without it: the server's default user.", importance=LOW)
+DATABASE: Final = _SETTINGS.number("redis.database", 1,
+    "The database number. Ignored for a cluster, which has only 0.", at_least=0, at_most=_MAX_INT)
+KEEP_ALIVE: Final = _SETTINGS.flag("redis.socket.keep.alive.enabled", False,
+    "Whether to enable TCP keep-alive.", importance=LOW)
+CONNECT_MS: Final = _SETTINGS.number("redis.socket.connect.timeout.ms", 10_000,
+    "How many ms to wait for a connection; 0: indefinitely.", at_least=0, at_most=_MAX_INT,
+    importance=LOW)
+KEY_STORE: Final = _SETTINGS.text("redis.ssl.keystore.path", "",
+    "File with the client's key and certificates: PKCS #12 or PEM.")
+KEY_STORE_PASSWORD: Final = _SETTINGS.secret("redis.ssl.keystore.password", "",
+    "The password of that file.")
+TRUST_STORE: Final = _SETTINGS.text("redis.ssl.truststore.path", "",
+    "File with the trusted certificates: PKCS #12 or PEM. Without it: the system's.")
+TRUST_STORE_PASSWORD: Final = _SETTINGS.secret("redis.ssl.truststore.password", "",
+    "The password of that file.")
+ATTEMPTS: Final = _SETTINGS.number("redis.connection.attempts", 3,
+    "How many times to try to connect before the batch is retried later.", at_least=1,
+    at_most=_MAX_INT)
+DELAY_MS: Final = _SETTINGS.number("redis.connection.retry.delay.ms", 2_000,
+    "How many ms to wait between these attempts.", at_least=100, at_most=_MAX_INT)
+OPERATION_MS: Final = _SETTINGS.long("redis.operation.timeout.ms", 10_000,
+    "How many ms to wait for a response before the batch is retried.", at_least=100,
+    at_most=_MAX_MS)
+CHARSET: Final = _SETTINGS.text("redis.charset", "UTF-8",
+    "The charset of keys and values that are strings.", check=CHARSET_CHECK, importance=LOW)
+RECONNECT: Final = _SETTINGS.ignored("redis.auto.reconnect.enabled", True,
+    "reconnecting is always enabled")
+QUEUE: Final = _SETTINGS.ignored("redis.request.queue.size", _MAX_INT,
+    "the size of Lettuce's queue")
+NO_DELAY: Final = _SETTINGS.ignored("redis.socket.tcp.no.delay.enabled", True,
+    "TCP_NODELAY is always set")
+PROVIDER: Final = _SETTINGS.ignored("redis.ssl.provider", "JDK", "Java's TLS implementation")
+# fmt: on
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -195,27 +109,9 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 JCUSTENBORDER_SINK: Final = ConfigDef(
-    HOSTS,
-    CLIENT_MODE,
-    TLS,
-    PASSWORD_KEY,
-    DATABASE,
-    ignored("redis.auto.reconnect.enabled", "boolean", True, "Reconnecting is always enabled."),
-    ignored("redis.request.queue.size", "int", _MAX_INT, "Size of Lettuce's request queue."),
-    ignored("redis.socket.tcp.no.delay.enabled", "boolean", True, "TCP_NODELAY is always set."),
-    KEEP_ALIVE,
-    CONNECT_MS,
-    ignored("redis.ssl.provider", "string", "JDK", "Java's TLS implementation."),
-    KEY_STORE,
-    KEY_STORE_PASSWORD,
-    TRUST_STORE,
-    TRUST_STORE_PASSWORD,
-    ATTEMPTS,
-    DELAY_MS,
-    OPERATION_MS,
-    CHARSET,
-    USERNAME,
-    *PIPELINE_KEYS,
+    *(HOSTS, CLIENT_MODE, TLS, PASSWORD_KEY, DATABASE, RECONNECT, QUEUE, NO_DELAY, KEEP_ALIVE),
+    *(CONNECT_MS, PROVIDER, KEY_STORE, KEY_STORE_PASSWORD, TRUST_STORE, TRUST_STORE_PASSWORD),
+    *(ATTEMPTS, DELAY_MS, OPERATION_MS, CHARSET, USERNAME, *PIPELINE_KEYS),
     rules=(_rule,),
 )
 

@@ -6,27 +6,22 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIDDEN,
     HIGH,
-    INT,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
     Config,
     ConfigDef,
+    Group,
     Importance,
-    Key,
     Secret,
     all_of,
-    at_least,
-    between,
     checking,
+    flag,
     invalid,
     non_empty,
-    one_of,
+    text,
 )
 from penstock.connectors.kcql import KcqlInvalid
 from penstock.connectors.redis.client.access import Access, Mode
@@ -35,16 +30,12 @@ from penstock.connectors.redis.settings.connection import uri_of
 from penstock.connectors.redis.settings.shared import (
     PIPELINE_KEYS,
     ServersCheck,
-    ignored,
     limits_of,
 )
 from penstock.connectors.redis.settings.tls import Tls
 from penstock.connectors.redis.write.kcql import parse_kcql
 from penstock.connectors.redis.write.lenses import LensesMaker
 from penstock.connectors.redis.write.plan import SinkPlan
-
-_CONNECTION: Final = "Connection"
-_METRICS: Final = "Metrics"
 
 
 def _kcql_problem(text: str | None) -> str | None:
@@ -65,109 +56,42 @@ def _host_problem(text: str | None) -> str | None:
     return None
 
 
-HOST: Final = Key(
-    "connect.redis.host",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    check=all_of(non_empty(), ServersCheck("a host or a URI", _host_problem)),
-    doc="The server's host. Also accepts a URI: redis://, rediss://, redis-sentinel://.",
-    group=_CONNECTION,
-    order=2,
-)
-PORT: Final = Key(
-    "connect.redis.port",
-    INT,
-    default=REQUIRED,
-    importance=HIGH,
-    check=between(1, 65_535),
-    doc="The server's port.",
-    group=_CONNECTION,
-    order=3,
-)
-PASSWORD_KEY: Final = Key(
-    "connect.redis.password",
-    PASSWORD,
-    default=None,
-    importance=LOW,
-    doc="The password.",
-    group=_CONNECTION,
-    order=4,
-)
-TLS: Final = Key(
-    "connect.redis.ssl.enabled",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether to connect with TLS, configured by the `ssl.*` settings.",
-    group=_CONNECTION,
-    order=5,
-)
-KCQL: Final = Key(
-    "connect.redis.kcql",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    check=checking("KCQL statements", _kcql_problem),
-    doc="How records are written: [INSERT INTO key] SELECT fields FROM topic [PK fields] [STOREAS "
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=HIGH, first=2)
+HOST: Final = _CONNECTION.text("connect.redis.host", REQUIRED,
+    "The server's host. Also accepts a URI: redis://, rediss://, redis-sentinel://.",
+    check=all_of(non_empty(), ServersCheck("a host or a URI", _host_problem)))
+PORT: Final = _CONNECTION.number("connect.redis.port", REQUIRED,
+    "The server's port.", at_least=1, at_most=65_535)
+PASSWORD_KEY: Final = _CONNECTION.secret("connect.redis.password", None,
+    "The password.", importance=LOW)
+TLS: Final = _CONNECTION.flag("connect.redis.ssl.enabled", False,
+    "Whether to connect with TLS, configured by the `ssl.*` settings.", importance=LOW)
+KCQL: Final = _CONNECTION.text("connect.redis.kcql", REQUIRED,
+    "How records are written: [INSERT INTO key] SELECT fields FROM topic [PK fields] [STOREAS "
     "SortedSet(score=field) | PubSub(channel=field) | "
     "GeoAdd(longitudeField=field,latitudeField=field) | Stream] [TTL=seconds].",
-    group=_CONNECTION,
-    order=1,
-)
-ERROR_POLICY: Final = Key(
-    "connect.redis.error.policy",
-    STRING,
-    default="THROW",
-    importance=HIGH,
-    check=one_of("NOOP", "THROW", "RETRY", ignore_case=True),
-    doc="How to handle records that Redis refuses. NOOP: log and skip them. THROW, RETRY: as "
-    "`errors.*` specify. An unreachable or busy server is always waited for.",
-    group=_CONNECTION,
-    order=5,
-)
-RETRY_MS: Final = Key(
-    "connect.redis.retry.interval",
-    INT,
-    default=60_000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="The ms between Kafka Connect's attempts with RETRY. Ignored: pauses begin short and grow.",
-    group=_CONNECTION,
-    order=6,
-)
-RETRIES: Final = Key(
-    "connect.redis.max.retries",
-    INT,
-    default=20,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="Kafka Connect's maximum number of retries with RETRY. Ignored: writes are retried "
-    "indefinitely.",
-    group=_CONNECTION,
-    order=7,
-)
-DELIMITER: Final = Key(
-    "connect.redis.pk.delimiter",
-    STRING,
-    default=".",
-    importance=LOW,
-    doc="Separator between the PK fields in a key.",
-)
-CLUSTER: Final = Key(
-    "penstock.cluster",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether the host is a node of a Redis Cluster.",
-)
-USERNAME: Final = Key(
-    "penstock.username",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The user. Without it: the server's default user.",
-)
+    check=checking("KCQL statements", _kcql_problem), order=1)
+ERROR_POLICY: Final = _CONNECTION.choice(
+    "connect.redis.error.policy", "THROW", ("NOOP", "THROW", "RETRY"),
+    "How to handle records that Redis refuses. NOOP: log and skip them. THROW, RETRY: as "
+    "`errors.*` specify. An unreachable or busy server is always waited for.", ignore_case=True,
+    order=5)
+RETRY_MS: Final = _CONNECTION.number("connect.redis.retry.interval", 60_000,
+    "The ms between Kafka Connect's attempts with RETRY. Ignored: pauses begin short and grow.",
+    at_least=0, importance=MEDIUM)
+RETRIES: Final = _CONNECTION.number("connect.redis.max.retries", 20,
+    "Kafka Connect's maximum number of retries with RETRY. Ignored: writes are retried "
+    "indefinitely.", at_least=0, importance=MEDIUM)
+PROGRESS: Final = Group("Metrics", numbered=False).ignored("connect.progress.enabled", False,
+    "see the metrics instead")
+DELIMITER: Final = text("connect.redis.pk.delimiter", ".",
+    "Separator between the PK fields in a key.", importance=LOW)
+CLUSTER: Final = flag("penstock.cluster", False,
+    "Whether the host is a node of a Redis Cluster.", importance=LOW)
+USERNAME: Final = text("penstock.username", "",
+    "The user. Without it: the server's default user.", importance=LOW)
+# fmt: on
 _TLS: Final[tuple[tuple[str, Importance, str], ...]] = (
     ("ssl.protocol", MEDIUM, "The TLS context, as Java calls it."),
     ("ssl.enabled.protocols", MEDIUM, "The enabled versions: TLSv1.2, TLSv1.3."),
@@ -187,16 +111,11 @@ _TLS_SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("ssl.key.password", "The password of the key."),
     ("ssl.truststore.password", "The password of the trust store."),
 )
-_TLS_KEYS: Final = (
-    *(
-        Key(name, STRING, default=None, importance=importance, doc=doc, group="TLS")
-        for name, importance, doc in _TLS
-    ),
-    *(
-        Key(name, PASSWORD, default=None, importance=HIGH, doc=doc, group="TLS")
-        for name, doc in _TLS_SECRETS
-    ),
-)
+_TLS_KEYS: Final = Group("TLS", numbered=False)
+for _name, _importance, _doc in _TLS:
+    _TLS_KEYS.text(_name, None, _doc, importance=_importance)
+for _name, _doc in _TLS_SECRETS:
+    _TLS_KEYS.secret(_name, None, _doc, importance=HIGH)
 
 
 def _cluster_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -210,24 +129,9 @@ def _cluster_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 LENSES_SINK: Final = ConfigDef(
-    HOST,
-    PORT,
-    PASSWORD_KEY,
-    TLS,
-    KCQL,
-    ERROR_POLICY,
-    RETRY_MS,
-    RETRIES,
-    ignored(
-        "connect.progress.enabled",
-        "boolean",
-        False,
-        "Whether to log how many records were processed; see the metrics instead.",
-        group=_METRICS,
-    ),
-    DELIMITER,
-    CLUSTER,
-    USERNAME,
+    *_CONNECTION,
+    PROGRESS,
+    *(DELIMITER, CLUSTER, USERNAME),
     *PIPELINE_KEYS,
     *_TLS_KEYS,
     rules=(_cluster_rule,),

@@ -7,17 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LONG,
     LOW,
-    MEDIUM,
-    STRING,
     Config,
     ConfigDef,
-    Key,
-    between,
+    Group,
     one_of,
     unless_none,
 )
@@ -61,86 +55,36 @@ COMMANDS: Final[Mapping[str, Kind]] = {
 
 _TRANSACTIONS: Final = ("STREAM", "LIST", "SET", "ZSET")
 
-CHARSET: Final = Key(
-    "redis.charset",
-    STRING,
-    default="UTF-8",
-    importance=HIGH,
-    check=CHARSET_CHECK,
-    doc="The charset of keys and strings.",
-)
-TYPE: Final = Key(
-    "redis.type",
-    STRING,
-    default="STREAM",
-    importance=HIGH,
-    check=one_of(*TYPES),
-    doc="What each record is written as: a string, hash or JSON document under the record's key, "
-    "or an entry of the topic's stream, list, set, sorted set or time series.",
-)
-KEYSPACE: Final = Key(
-    "redis.keyspace",
-    STRING,
-    default=TOPIC,
-    importance=MEDIUM,
-    doc="The key of a stream, list, set, sorted set or time series; for other types, the prefix of "
-    f"keys. `{TOPIC}` is the topic. Empty: the record's key alone.",
-)
-SEPARATOR: Final = Key(
-    "redis.separator",
-    STRING,
-    default=":",
-    importance=MEDIUM,
-    doc="Separator between the keyspace and the record's key.",
-)
-MULTI_EXEC: Final = Key(
-    "redis.multiexec",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether to run each pipeline as a transaction (MULTI, EXEC), so that its writes become "
-    "visible together.",
-)
-REPLICAS: Final = Key(
-    "redis.wait.replicas",
-    INT,
-    default=0,
-    importance=MEDIUM,
-    check=between(0, _MAX_INT),
-    doc="How many replicas must have the records before they count as written (WAIT).",
-)
-REPLICAS_MS: Final = Key(
-    "redis.wait.timeout",
-    LONG,
-    default=1_000,
-    importance=MEDIUM,
-    check=between(0, _MAX_LONG),
-    doc="How many ms to wait for the replicas before the batch is retried.",
-)
-KEY_TTL: Final = Key(
-    "redis.key.ttl",
-    LONG,
-    default=-1,
-    importance=MEDIUM,
-    check=between(-1, _MAX_INT),
-    doc="After how many seconds written keys expire; -1: never. A record header with this name "
-    "takes precedence.",
-)
-COMMAND: Final = Key(
-    "redis.command",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=unless_none(one_of(*COMMANDS)),
-    doc="Replaced by `redis.type` in version 1.0, which takes precedence.",
-)
-OLD_KEYSPACE: Final = Key(
-    "redis.key",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="Replaced by `redis.keyspace` in version 0.9, which takes precedence.",
-)
+# fmt: off
+_SETTINGS: Final = Group()
+CHARSET: Final = _SETTINGS.text("redis.charset", "UTF-8",
+    "The charset of keys and strings.", check=CHARSET_CHECK, importance=HIGH)
+TYPE: Final = _SETTINGS.choice("redis.type", "STREAM", tuple(TYPES),
+    "What each record is written as: a string, hash or JSON document under the record's key, or "
+    "an entry of the topic's stream, list, set, sorted set or time series.", importance=HIGH)
+KEYSPACE: Final = _SETTINGS.text("redis.keyspace", TOPIC,
+    "The key of a stream, list, set, sorted set or time series; for other types, the prefix of "
+    f"keys. `{TOPIC}` is the topic. Empty: the record's key alone.")
+SEPARATOR: Final = _SETTINGS.text("redis.separator", ":",
+    "Separator between the keyspace and the record's key.")
+MULTI_EXEC: Final = _SETTINGS.flag("redis.multiexec", False,
+    "Whether to run each pipeline as a transaction (MULTI, EXEC), so that its writes become "
+    "visible together.")
+REPLICAS: Final = _SETTINGS.number("redis.wait.replicas", 0,
+    "How many replicas must have the records before they count as written (WAIT).", at_least=0,
+    at_most=_MAX_INT)
+REPLICAS_MS: Final = _SETTINGS.long("redis.wait.timeout", 1_000,
+    "How many ms to wait for the replicas before the batch is retried.", at_least=0,
+    at_most=_MAX_LONG)
+KEY_TTL: Final = _SETTINGS.long("redis.key.ttl", -1,
+    "After how many seconds written keys expire; -1: never. A record header with this name takes "
+    "precedence.", at_least=-1, at_most=_MAX_INT)
+COMMAND: Final = _SETTINGS.text("redis.command", None,
+    "Replaced by `redis.type` in version 1.0, which takes precedence.",
+    check=unless_none(one_of(*COMMANDS)), importance=LOW)
+OLD_KEYSPACE: Final = _SETTINGS.text("redis.key", None,
+    "Replaced by `redis.keyspace` in version 0.9, which takes precedence.", importance=LOW)
+# fmt: on
 
 
 def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -159,16 +103,7 @@ def _rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 REDIS_SINK: Final = ConfigDef(
     *CONNECTION_KEYS,
-    CHARSET,
-    TYPE,
-    KEYSPACE,
-    SEPARATOR,
-    MULTI_EXEC,
-    REPLICAS,
-    REPLICAS_MS,
-    KEY_TTL,
-    COMMAND,
-    OLD_KEYSPACE,
+    *_SETTINGS,
     *PIPELINE_KEYS,
     rules=(connection_rule, _rule),
 )

@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIDDEN,
-    INT,
     LOW,
-    STRING,
     Check,
     Config,
-    Importance,
-    Key,
-    between,
+    Group,
     checking,
     invalid,
 )
@@ -25,7 +20,6 @@ from penstock.connectors.redis.write.cells import Charset
 from penstock.connectors.redis.write.plan import Limits
 
 _MAX_INT: Final = 2**31 - 1
-GROUP: Final = "Redis"
 
 
 def _charset_problem(name: str | None) -> str | None:
@@ -58,28 +52,14 @@ class ServersCheck:
 
 CHARSET_CHECK: Final[Check] = checking("the name of a charset", _charset_problem)
 
-PIPELINE_RECORDS: Final = Key(
-    "penstock.pipeline.records",
-    INT,
-    default=2_000,
-    importance=LOW,
-    check=between(1, 1_000_000),
-    doc="Maximum number of commands sent before their replies are read.",
-    group=GROUP,
-    order=90,
-)
-PIPELINE_BYTES: Final = Key(
-    "penstock.pipeline.bytes",
-    INT,
-    default=1 << 20,
-    importance=LOW,
-    check=between(1, _MAX_INT),
-    doc="Maximum number of bytes sent before the replies are read, unless a single command is "
-    "larger.",
-    group=GROUP,
-    order=91,
-)
-PIPELINE_KEYS: Final = (PIPELINE_RECORDS, PIPELINE_BYTES)
+# fmt: off
+PIPELINE_KEYS: Final = Group("Redis", importance=LOW, first=90)
+PIPELINE_RECORDS: Final = PIPELINE_KEYS.number("penstock.pipeline.records", 2_000,
+    "Maximum number of commands sent before their replies are read.", at_least=1, at_most=1_000_000)
+PIPELINE_BYTES: Final = PIPELINE_KEYS.number("penstock.pipeline.bytes", 1 << 20,
+    "Maximum number of bytes sent before the replies are read, unless a single command is larger.",
+    at_least=1, at_most=_MAX_INT)
+# fmt: on
 
 
 def limits_of(config: Config) -> Limits:
@@ -90,24 +70,3 @@ def limits_of(config: Config) -> Limits:
 def charset_of(name: str) -> Charset:
     """The charset with a valid name."""
     return Charset(name.strip())
-
-
-def ignored(
-    name: str,
-    kind: str,
-    default: object,
-    note: str,
-    *,
-    importance: Importance = LOW,
-    group: str | None = None,
-) -> Key[object]:
-    """A setting without effect here, accepted with a note."""
-    kinds = {"boolean": BOOLEAN, "int": INT, "string": STRING}
-    return Key(
-        name,
-        kinds[kind],
-        default=default,
-        importance=importance,
-        doc=f"{note} Accepted and ignored.",
-        group=group,
-    )

@@ -7,18 +7,12 @@ from typing import Final
 
 from penstock.api.settings import (
     HIGH,
-    INT,
-    LONG,
     LOW,
-    MEDIUM,
     REQUIRED,
-    STRING,
     ConfigDef,
-    Key,
-    between,
+    Group,
     checking,
     non_empty,
-    one_of,
 )
 from penstock.connectors.redis.settings.connection import CONNECTION_KEYS, connection_rule
 
@@ -41,72 +35,28 @@ def _entry_problem(text: str | None) -> str | None:
     return "Must be an entry id, such as 0-0 for all entries, or $ for new ones only"
 
 
-BATCH: Final = Key(
-    "batch.size",
-    INT,
-    default=500,
-    importance=LOW,
-    check=between(1, 1_000_000),
-    doc="Maximum number of records per read.",
-)
-NAME: Final = Key(
-    "redis.stream.name",
-    STRING,
-    default=REQUIRED,
-    importance=HIGH,
-    check=non_empty(),
-    doc="The stream to read.",
-)
-STREAM_TOPIC: Final = Key(
-    "topic",
-    STRING,
-    default=STREAM,
-    importance=MEDIUM,
-    check=non_empty(),
-    doc=f"The topic; `{STREAM}` is replaced by the name of the stream.",
-)
-OFFSET: Final = Key(
-    "redis.stream.offset",
-    STRING,
-    default="0-0",
-    importance=MEDIUM,
-    check=checking("an entry's id, or $", _entry_problem),
-    doc="Where the consumer group begins if it does not exist: after this entry. 0-0: at the first "
-    "entry, $: at new ones.",
-)
-DELIVERY: Final = Key(
-    "redis.stream.delivery",
-    STRING,
-    default=AT_LEAST_ONCE,
-    importance=MEDIUM,
-    check=one_of(AT_LEAST_ONCE, AT_MOST_ONCE),
-    doc="at-least-once: entries are acknowledged after their records and offsets are stored in "
-    "Kafka. at-most-once: as they are read.",
-)
-GROUP: Final = Key(
-    "redis.stream.consumer.group",
-    STRING,
-    default="kafka-consumer-group",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The consumer group; created if it does not exist.",
-)
-CONSUMER: Final = Key(
-    "redis.stream.consumer.name",
-    STRING,
-    default=f"consumer-{TASK}",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc=f"The consumer's name; `{TASK}` is replaced by the task number.",
-)
-BLOCK: Final = Key(
-    "redis.stream.block",
-    LONG,
-    default=100,
-    importance=LOW,
-    check=between(0, _DAY_MS),
-    doc="Maximum number of ms a read waits for entries; 0: as long as the worker allows.",
-)
+# fmt: off
+_SETTINGS: Final = Group()
+BATCH: Final = _SETTINGS.number("batch.size", 500,
+    "Maximum number of records per read.", at_least=1, at_most=1_000_000, importance=LOW)
+NAME: Final = _SETTINGS.text("redis.stream.name", REQUIRED,
+    "The stream to read.", check=non_empty(), importance=HIGH)
+STREAM_TOPIC: Final = _SETTINGS.text("topic", STREAM,
+    f"The topic; `{STREAM}` is replaced by the name of the stream.", check=non_empty())
+OFFSET: Final = _SETTINGS.text("redis.stream.offset", "0-0",
+    "Where the consumer group begins if it does not exist: after this entry. 0-0: at the first "
+    "entry, $: at new ones.", check=checking("an entry's id, or $", _entry_problem))
+DELIVERY: Final = _SETTINGS.choice(
+    "redis.stream.delivery", AT_LEAST_ONCE, (AT_LEAST_ONCE, AT_MOST_ONCE),
+    "at-least-once: entries are acknowledged after their records and offsets are stored in "
+    "Kafka. at-most-once: as they are read.")
+GROUP: Final = _SETTINGS.text("redis.stream.consumer.group", "kafka-consumer-group",
+    "The consumer group; created if it does not exist.", check=non_empty())
+CONSUMER: Final = _SETTINGS.text("redis.stream.consumer.name", f"consumer-{TASK}",
+    f"The consumer's name; `{TASK}` is replaced by the task number.", check=non_empty())
+BLOCK: Final = _SETTINGS.long("redis.stream.block", 100,
+    "Maximum number of ms a read waits for entries; 0: as long as the worker allows.", at_least=0,
+    at_most=_DAY_MS, importance=LOW)
 REDIS_STREAM_SOURCE: Final = ConfigDef(
     *CONNECTION_KEYS,
     BATCH,
@@ -120,39 +70,15 @@ REDIS_STREAM_SOURCE: Final = ConfigDef(
     rules=(connection_rule,),
 )
 
-KEYS_TOPIC: Final = Key(
-    "topic",
-    STRING,
-    default="rediskeys",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The topic.",
-)
-PATTERN: Final = Key(
-    "redis.keys.pattern",
-    STRING,
-    default="*",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The keys to read, as a glob pattern.",
-)
-IDLE_MS: Final = Key(
-    "redis.keys.timeout",
-    LONG,
-    default=0,
-    importance=LOW,
-    check=between(0, _MAX_INT),
-    doc="After how many ms without a change Kafka Connect's task stops reading. Ignored: the "
-    "source reads until it is stopped.",
-)
-MODE: Final = Key(
-    "mode",
-    STRING,
-    default=LIVE,
-    importance=MEDIUM,
-    check=one_of(LIVE, LIVE_ONLY),
-    doc="LIVE: the existing keys, then changes. LIVEONLY: changes only.",
-)
+KEYS_TOPIC: Final = _SETTINGS.text("topic", "rediskeys", "The topic.", check=non_empty())
+PATTERN: Final = _SETTINGS.text("redis.keys.pattern", "*",
+    "The keys to read, as a glob pattern.", check=non_empty())
+IDLE_MS: Final = _SETTINGS.long("redis.keys.timeout", 0,
+    "After how many ms without a change Kafka Connect's task stops reading. Ignored: the source "
+    "reads until it is stopped.", at_least=0, at_most=_MAX_INT, importance=LOW)
+MODE: Final = _SETTINGS.choice("mode", LIVE, (LIVE, LIVE_ONLY),
+    "LIVE: the existing keys, then changes. LIVEONLY: changes only.")
+# fmt: on
 REDIS_KEYS_SOURCE: Final = ConfigDef(
     *CONNECTION_KEYS,
     BATCH,
