@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
-    PASSWORD,
-    STRING,
-    Choices,
     Config,
     ConfigDef,
-    Importance,
-    Key,
+    Group,
     Secret,
-    at_least,
     checking,
-    one_of,
 )
 from penstock.connectors.cassandra.client.access import Access, Names
 from penstock.connectors.cassandra.settings.tls import tls_context
@@ -29,41 +20,7 @@ from penstock.connectors.cassandra.settings.topics import topic_plans
 from penstock.connectors.cassandra.write.plan import Ignore, SinkPlan
 
 DRIVER: Final = "datastax-java-driver."
-_CONNECTION: Final = "Connection"
-_WRITING: Final = "Writing"
-_AUTH: Final = "Authentication"
-_TLS: Final = "TLS"
 _IGNORED: Final = "Ignored: there is no JMX."
-
-
-def _text(
-    name: str,
-    doc: str,
-    group: str,
-    default: str = "",
-    *,
-    check: Any = None,
-    choices: tuple[str, ...] = (),
-    importance: Importance = HIGH,
-) -> Key[str]:
-    return Key(
-        name,
-        STRING,
-        default=default,
-        importance=importance,
-        doc=doc,
-        group=group,
-        check=check,
-        recommender=Choices(choices) if choices else None,
-    )
-
-
-def _count(name: str, default: int, doc: str, group: str) -> Key[int]:
-    return Key(name, INT, default=default, importance=HIGH, check=at_least(1), doc=doc, group=group)
-
-
-def _secret(name: str, doc: str, group: str) -> Key[Secret]:
-    return Key(name, PASSWORD, default=Secret(""), importance=HIGH, doc=doc, group=group)
 
 
 _IGNORE: Final = {
@@ -81,138 +38,73 @@ def _ignore_problem(value: str | None) -> str | None:
     return f"expecting either All, None or Driver, got: {value}"
 
 
-POINTS: Final = Key(
-    "contactPoints",
-    LIST,
-    default=(),
-    importance=HIGH,
-    doc="Nodes of the cluster to connect to first; empty: 127.0.0.1. With them, "
-    "`loadBalancing.localDc` must be set.",
-    group=_CONNECTION,
-)
-PORT: Final = _count("port", 9042, "The port of the nodes.", _CONNECTION)
-DC: Final = _text(
-    "loadBalancing.localDc",
-    "The data center of the nodes to use, as shown by `nodetool status`.",
-    _CONNECTION,
-)
-BUNDLE: Final = _text(
-    "cloud.secureConnectBundle",
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=HIGH, numbered=False)
+POINTS: Final = _CONNECTION.listing("contactPoints", (),
+    "Nodes of the cluster to connect to first; empty: 127.0.0.1. With them, "
+    "`loadBalancing.localDc` must be set.")
+PORT: Final = _CONNECTION.number("port", 9042, "The port of the nodes.", at_least=1)
+DC: Final = _CONNECTION.text("loadBalancing.localDc", "",
+    "The data center of the nodes to use, as shown by `nodetool status`.")
+BUNDLE: Final = _CONNECTION.text("cloud.secureConnectBundle", "",
     "The secure connect bundle of an Astra database: a file on every machine that runs tasks, or "
-    "its content as `base64:…`. Replaces contact points and TLS settings.",
-    _CONNECTION,
-)
-COMPRESSION: Final = _text(
-    "compression",
-    "The compression of requests; LZ4 and SNAPPY need their Python packages.",
-    _CONNECTION,
-    "None",
-    check=one_of("None", "LZ4", "SNAPPY", ignore_case=True),
-    choices=("None", "LZ4", "SNAPPY"),
-)
-POOL: Final = _count(
-    "connectionPoolLocalSize",
-    4,
-    "Ignored: a task has one connection to each node, which can carry 32,768 concurrent requests.",
-    _CONNECTION,
-)
-TIMEOUT: Final = _count(
-    "queryExecutionTimeout", 30, "How long to wait for a response, in seconds.", _CONNECTION
-)
-IN_FLIGHT: Final = _count(
-    "maxConcurrentRequests",
-    500,
+    "its content as `base64:…`. Replaces contact points and TLS settings.")
+COMPRESSION: Final = _CONNECTION.choice("compression", "None", ("None", "LZ4", "SNAPPY"),
+    "The compression of requests; LZ4 and SNAPPY need their Python packages.", ignore_case=True,
+    offers=("None", "LZ4", "SNAPPY"))
+POOL: Final = _CONNECTION.ignored("connectionPoolLocalSize", 4,
+    "a task has one connection to each node, which can carry 32,768 concurrent requests",
+    at_least=1, importance=HIGH)
+TIMEOUT: Final = _CONNECTION.number("queryExecutionTimeout", 30,
+    "How long to wait for a response, in seconds.", at_least=1)
+_WRITING: Final = Group("Writing", importance=HIGH, numbered=False)
+IN_FLIGHT: Final = _WRITING.number("maxConcurrentRequests", 500,
     "Maximum number of concurrent requests of a task. Reduced while the cluster is too busy.",
-    _WRITING,
-)
-BATCH: Final = _count(
-    "maxNumberOfRecordsInBatch",
-    32,
+    at_least=1)
+BATCH: Final = _WRITING.number("maxNumberOfRecordsInBatch", 32,
     "Maximum number of records per request: records of the same partition of a table are sent "
-    "together, as an unlogged batch.",
-    _WRITING,
-)
-IGNORE: Final = _text(
-    "ignoreErrors",
-    "Which rejected records to skip and log: `None`, as `errors.*` specify; `All`; `Driver`: those "
-    "that the cluster rejects. Writes are always retried while the cluster is unreachable or busy.",
-    _WRITING,
-    "None",
-    check=checking("one of None, All, Driver (case insensitive)", _ignore_problem),
-    choices=("None", "All", "Driver"),
-)
-JMX: Final = Key("jmx", BOOLEAN, default=True, importance=HIGH, doc=_IGNORED, group="Metrics")
-JMX_DOMAIN: Final = _text(
-    "jmxConnectorDomain", _IGNORED, "Metrics", "com.datastax.oss.kafka.sink", importance=LOW
-)
-LATENCY: Final = _count("metricsHighestLatency", 35, _IGNORED, "Metrics")
-AUTH: Final = _text(
-    "auth.provider",
-    "How to authenticate; a user name alone means PLAIN.",
-    _AUTH,
-    "None",
-    check=one_of("None", "PLAIN", "GSSAPI"),
-    choices=("None", "PLAIN", "GSSAPI"),
-)
-USER: Final = _text("auth.username", "The user name, for PLAIN.", _AUTH)
-PASSWORD_KEY: Final = _secret("auth.password", "The user's password.", _AUTH)
-KEY_TAB: Final = _text(
-    "auth.gssapi.keyTab",
+    "together, as an unlogged batch.", at_least=1)
+IGNORE: Final = _WRITING.text("ignoreErrors", "None",
+    "Which rejected records to skip and log: `None`, as `errors.*` specify; `All`; `Driver`: "
+    "those that the cluster rejects. Writes are always retried while the cluster is unreachable "
+    "or busy.", check=checking("one of None, All, Driver (case insensitive)", _ignore_problem),
+    offers=("None", "All", "Driver"))
+_METRICS: Final = Group("Metrics", numbered=False)
+JMX: Final = _METRICS.flag("jmx", True, _IGNORED, importance=HIGH)
+JMX_DOMAIN: Final = _METRICS.text("jmxConnectorDomain", "com.datastax.oss.kafka.sink",
+    _IGNORED, importance=LOW)
+LATENCY: Final = _METRICS.number("metricsHighestLatency", 35, _IGNORED, at_least=1, importance=HIGH)
+_AUTH: Final = Group("Authentication", importance=HIGH, numbered=False)
+AUTH: Final = _AUTH.choice("auth.provider", "None", ("None", "PLAIN", "GSSAPI"),
+    "How to authenticate; a user name alone means PLAIN.", offers=("None", "PLAIN", "GSSAPI"))
+USER: Final = _AUTH.text("auth.username", "", "The user name, for PLAIN.")
+PASSWORD_KEY: Final = _AUTH.secret("auth.password", "", "The user's password.")
+KEY_TAB: Final = _AUTH.refused("auth.gssapi.keyTab", "",
     "Not supported: tickets are taken from the Kerberos ticket cache; fill it with kinit -k.",
-    _AUTH,
-    check=checking(
-        "empty",
-        lambda value: (
-            "Key tabs are not supported; remove the setting, and fill the ticket cache with kinit "
-            "-k"
-            if value
-            else None
-        ),
-    ),
-)
-PRINCIPAL: Final = _text("auth.gssapi.principal", "The principal, for GSSAPI.", _AUTH)
-SERVICE: Final = _text("auth.gssapi.service", "The service name, for GSSAPI.", _AUTH, "dse")
-SSL_PROVIDER: Final = _text(
-    "ssl.provider",
+    "Key tabs are not supported; remove the setting, and fill the ticket cache with kinit -k",
+    importance=HIGH)
+PRINCIPAL: Final = _AUTH.text("auth.gssapi.principal", "", "The principal, for GSSAPI.")
+SERVICE: Final = _AUTH.text("auth.gssapi.service", "dse", "The service name, for GSSAPI.")
+_TLS: Final = Group("TLS", importance=HIGH, numbered=False)
+SSL_PROVIDER: Final = _TLS.choice("ssl.provider", "None", ("None", "JDK", "OpenSSL"),
     "Whether to connect with TLS: `JDK`, with a key store, or `OpenSSL`, with PEM files.",
-    _TLS,
-    "None",
-    check=one_of("None", "JDK", "OpenSSL"),
-    choices=("None", "JDK", "OpenSSL"),
-)
-SUITES: Final = Key(
-    "ssl.cipherSuites",
-    LIST,
-    default=(),
-    importance=HIGH,
-    doc="The cipher suites to use, by their Java names; empty: Python's.",
-    group=_TLS,
-)
-CHECKS_NAMES: Final = Key(
-    "ssl.hostnameValidation",
-    BOOLEAN,
-    default=True,
-    importance=HIGH,
-    doc="Whether to check that the nodes' certificates match their host names.",
-    group=_TLS,
-)
-KEY_STORE: Final = _text(
-    "ssl.keystore.path",
-    "The client's key and certificate: PKCS #12 or PEM, a file or its content as `base64:…`.",
-    _TLS,
-)
-KEY_STORE_PASSWORD: Final = _secret("ssl.keystore.password", "Its password.", _TLS)
-KEY_CHAIN: Final = _text(
-    "ssl.openssl.keyCertChain", "The client's certificates in PEM, with OpenSSL.", _TLS
-)
-PRIVATE_KEY: Final = _text("ssl.openssl.privateKey", "The client's key in PEM, with OpenSSL.", _TLS)
-TRUST_STORE: Final = _text(
-    "ssl.truststore.path",
+    offers=("None", "JDK", "OpenSSL"))
+SUITES: Final = _TLS.listing("ssl.cipherSuites", (),
+    "The cipher suites to use, by their Java names; empty: Python's.")
+CHECKS_NAMES: Final = _TLS.flag("ssl.hostnameValidation", True,
+    "Whether to check that the nodes' certificates match their host names.")
+KEY_STORE: Final = _TLS.text("ssl.keystore.path", "",
+    "The client's key and certificate: PKCS #12 or PEM, a file or its content as `base64:…`.")
+KEY_STORE_PASSWORD: Final = _TLS.secret("ssl.keystore.password", "", "Its password.")
+KEY_CHAIN: Final = _TLS.text("ssl.openssl.keyCertChain", "",
+    "The client's certificates in PEM, with OpenSSL.")
+PRIVATE_KEY: Final = _TLS.text("ssl.openssl.privateKey", "",
+    "The client's key in PEM, with OpenSSL.")
+TRUST_STORE: Final = _TLS.text("ssl.truststore.path", "",
     "The trusted certificates: PKCS #12 or PEM, a file or its content as `base64:…`; empty: the "
-    "system's.",
-    _TLS,
-)
-TRUST_STORE_PASSWORD: Final = _secret("ssl.truststore.password", "Its password.", _TLS)
+    "system's.")
+TRUST_STORE_PASSWORD: Final = _TLS.secret("ssl.truststore.password", "", "Its password.")
+# fmt: on
 
 _SSL_KEYS: Final = (
     SSL_PROVIDER,
@@ -266,25 +158,9 @@ def _cloud_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 DATASTAX_SINK: Final = ConfigDef(
-    POINTS,
-    PORT,
-    DC,
-    IN_FLIGHT,
-    JMX,
-    JMX_DOMAIN,
-    COMPRESSION,
-    TIMEOUT,
-    LATENCY,
-    BATCH,
-    POOL,
-    IGNORE,
-    BUNDLE,
-    AUTH,
-    USER,
-    PASSWORD_KEY,
-    KEY_TAB,
-    PRINCIPAL,
-    SERVICE,
+    *(POINTS, PORT, DC, IN_FLIGHT, JMX, JMX_DOMAIN, COMPRESSION, TIMEOUT, LATENCY, BATCH),
+    *(POOL, IGNORE, BUNDLE),
+    *_AUTH,
     *_SSL_KEYS,
     rules=(_auth_rule, _key_rule, _cloud_rule),
 )

@@ -6,23 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
     LOW,
     MEDIUM,
-    PASSWORD,
     REQUIRED,
-    STRING,
-    Check,
-    Choices,
     Config,
-    Importance,
+    Group,
     Key,
     Secret,
-    at_least,
     checking,
-    one_of,
 )
 from penstock.connectors.cassandra.client.access import Access, Names
 from penstock.connectors.cassandra.settings.tls import tls_context
@@ -31,64 +23,11 @@ from penstock.connectors.cassandra.text.kcql import Statement, parse_kcql
 from penstock.connectors.kcql import KcqlInvalid
 
 PREFIX: Final = "connect.cassandra."
-CONNECTION: Final = "Connection"
-ERRORS: Final = "Error"
-MAPPINGS: Final = "Mappings"
 IMPORT: Final = "Import"
 POLICIES: Final = ("NOOP", "THROW", "RETRY")
 WAITED: Final = (
     "Ignored: requests are retried indefinitely while the cluster is unreachable or busy."
 )
-
-
-def text(
-    name: str,
-    doc: str,
-    group: str,
-    default: Any = "",
-    *,
-    importance: Importance = MEDIUM,
-    check: Check | None = None,
-    choices: tuple[str, ...] = (),
-) -> Key[str]:
-    """A string setting."""
-    return Key(
-        PREFIX + name,
-        STRING,
-        default=default,
-        importance=importance,
-        doc=doc,
-        group=group,
-        check=check,
-        recommender=Choices(choices) if choices else None,
-    )
-
-
-def count(
-    name: str, default: int, doc: str, group: str, least: int = 1, kind: Any = INT
-) -> Key[int]:
-    """A numeric setting."""
-    return Key(
-        PREFIX + name,
-        kind,
-        default=default,
-        importance=MEDIUM,
-        doc=doc,
-        group=group,
-        check=at_least(least),
-    )
-
-
-def flag(
-    name: str, doc: str, group: str, *, default: bool = False, importance: Importance = MEDIUM
-) -> Key[bool]:
-    """A boolean setting."""
-    return Key(PREFIX + name, BOOLEAN, default=default, importance=importance, doc=doc, group=group)
-
-
-def secret(name: str, doc: str, group: str) -> Key[Secret]:
-    """A password setting."""
-    return Key(PREFIX + name, PASSWORD, default=Secret(""), importance=LOW, doc=doc, group=group)
 
 
 def _kcql_problem(value: str | None) -> str | None:
@@ -99,116 +38,66 @@ def _kcql_problem(value: str | None) -> str | None:
     return None
 
 
-KCQL: Final = text(
-    "kcql",
+# fmt: off
+MAPPINGS: Final = Group("Mappings", numbered=False)
+KCQL: Final = MAPPINGS.text("connect.cassandra.kcql", REQUIRED,
     "The mapping in KCQL: `INSERT INTO target SELECT fields FROM source`; separate several "
-    "statements by semicolons.",
-    MAPPINGS,
-    REQUIRED,
-    importance=HIGH,
-    check=checking("KCQL", _kcql_problem),
-)
-POINTS: Final = text(
-    "contact.points", "Nodes of the cluster to connect to first, separated by commas.",
-    CONNECTION, "localhost", importance=HIGH,
-)  # fmt: skip
-PORT: Final = Key(
-    f"{PREFIX}port", INT, default=9042, importance=HIGH, check=at_least(1),
-    doc="The port of the nodes.", group=CONNECTION,
-)  # fmt: skip
-ERROR_POLICY: Final = text(
-    "error.policy",
-    "How to handle rejected records. `NOOP`: skip and log them; `THROW` and `RETRY`: as `errors.*` "
-    "specify.",
-    ERRORS,
-    "THROW",
-    importance=HIGH,
-    check=one_of(*POLICIES, ignore_case=True),
-    choices=POLICIES,
-)
-RETRIES: Final = count("max.retries", 20, WAITED, ERRORS, 0)
-RETRY_INTERVAL: Final = count("retry.interval", 60_000, WAITED, ERRORS, 0)
-PROGRESS: Final = Key(
-    "connect.progress.enabled",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Ignored: the worker's metrics count records.",
-    group="Metrics",
-)
+    "statements by semicolons.", check=checking("KCQL", _kcql_problem), importance=HIGH)
+CONNECTION: Final = Group("Connection", importance=LOW, numbered=False)
+POINTS: Final = CONNECTION.text("connect.cassandra.contact.points", "localhost",
+    "Nodes of the cluster to connect to first, separated by commas.", importance=HIGH)
+PORT: Final = CONNECTION.number(f"{PREFIX}port", 9042,
+    "The port of the nodes.", at_least=1, importance=HIGH)
+ERRORS: Final = Group("Error", numbered=False)
+ERROR_POLICY: Final = ERRORS.choice("connect.cassandra.error.policy", "THROW", POLICIES,
+    "How to handle rejected records. `NOOP`: skip and log them; `THROW` and `RETRY`: as "
+    "`errors.*` specify.", ignore_case=True, offers=POLICIES, importance=HIGH)
+RETRIES: Final = ERRORS.number("connect.cassandra.max.retries", 20, WAITED, at_least=0)
+RETRY_INTERVAL: Final = ERRORS.number("connect.cassandra.retry.interval", 60_000,
+    WAITED, at_least=0)
+_METRICS: Final = Group("Metrics", numbered=False)
+PROGRESS: Final = _METRICS.ignored("connect.progress.enabled", False,
+    "the worker's metrics count records", importance=MEDIUM)
 
-KEY_SPACE: Final = text(
-    "key.space", "The keyspace of the tables.", CONNECTION, REQUIRED, importance=HIGH
-)
-USER: Final = text("username", "The user name.", CONNECTION, importance=HIGH)
-PASSWORD_KEY: Final = secret("password", "The user's password.", CONNECTION)
-TLS: Final = flag("ssl.enabled", "Whether to connect with TLS.", CONNECTION, importance=LOW)
-TRUST_STORE: Final = text(
-    "trust.store.path",
-    "The trusted certificates: PKCS #12 or PEM; empty: the system's.",
-    CONNECTION,
-    importance=LOW,
-)
-TRUST_STORE_PASSWORD: Final = secret("trust.store.password", "Its password.", CONNECTION)
-KEY_STORE: Final = text(
-    "key.store.path",
-    "The client's key and certificate: PKCS #12 or PEM.",
-    CONNECTION,
-    importance=LOW,
-)
-KEY_STORE_PASSWORD: Final = secret("key.store.password", "Its password.", CONNECTION)
+KEY_SPACE: Final = CONNECTION.text("connect.cassandra.key.space", REQUIRED,
+    "The keyspace of the tables.", importance=HIGH)
+USER: Final = CONNECTION.text("connect.cassandra.username", "", "The user name.", importance=HIGH)
+PASSWORD_KEY: Final = CONNECTION.secret("connect.cassandra.password", "", "The user's password.")
+TLS: Final = CONNECTION.flag("connect.cassandra.ssl.enabled", False, "Whether to connect with TLS.")
+TRUST_STORE: Final = CONNECTION.text("connect.cassandra.trust.store.path", "",
+    "The trusted certificates: PKCS #12 or PEM; empty: the system's.")
+TRUST_STORE_PASSWORD: Final = CONNECTION.secret("connect.cassandra.trust.store.password", "",
+    "Its password.")
+KEY_STORE: Final = CONNECTION.text("connect.cassandra.key.store.path", "",
+    "The client's key and certificate: PKCS #12 or PEM.")
+KEY_STORE_PASSWORD: Final = CONNECTION.secret("connect.cassandra.key.store.password", "",
+    "Its password.")
 _BY_CONTENT: Final = "Ignored: the format is detected from the file; JKS is not supported."
-LEVEL: Final = text(
-    "consistency.level",
-    "The consistency level; empty: LOCAL_ONE.",
-    CONNECTION,
-    check=one_of("", *LEVELS, ignore_case=True),
-    choices=LEVELS,
-)
-FETCH: Final = count("fetch.size", 5_000, "The number of rows per page when reading.", CONNECTION)
+TRUST_STORE_TYPE: Final = CONNECTION.text("connect.cassandra.trust.store.type", "JKS",
+    _BY_CONTENT, importance=MEDIUM)
+KEY_STORE_TYPE: Final = CONNECTION.text("connect.cassandra.key.store.type", "JKS",
+    _BY_CONTENT, importance=MEDIUM)
+CLIENT_AUTH: Final = CONNECTION.ignored("connect.cassandra.ssl.client.cert.auth", False,
+    "a configured key store is always used")
+LEVEL: Final = CONNECTION.choice("connect.cassandra.consistency.level", "", ("", *LEVELS),
+    "The consistency level; empty: LOCAL_ONE.", ignore_case=True, offers=LEVELS, importance=MEDIUM)
+FETCH: Final = CONNECTION.number("connect.cassandra.fetch.size", 5_000,
+    "The number of rows per page when reading.", at_least=1, importance=MEDIUM)
 _BALANCING: Final = ("TOKEN_AWARE", "ROUND_ROBIN", "DC_AWARE_ROUND_ROBIN", "LATENCY_AWARE")
-BALANCING: Final = text(
-    "load.balancing.policy",
+BALANCING: Final = CONNECTION.choice(
+    "connect.cassandra.load.balancing.policy", "TOKEN_AWARE", _BALANCING,
     "How to choose the nodes for requests. LATENCY_AWARE is the same as TOKEN_AWARE.",
-    CONNECTION,
-    "TOKEN_AWARE",
-    check=one_of(*_BALANCING, ignore_case=True),
-    choices=_BALANCING,
-)
-CONNECT_TIMEOUT: Final = count(
-    "connect.timeout.ms", 5_000, "How long to wait for a connection, in ms.", CONNECTION
-)
-READ_TIMEOUT: Final = count(
-    "read.timeout.ms", 12_000, "How long to wait for a response, in ms.", CONNECTION
-)
+    ignore_case=True, offers=_BALANCING, importance=MEDIUM)
+CONNECT_TIMEOUT: Final = CONNECTION.number("connect.cassandra.connect.timeout.ms", 5_000,
+    "How long to wait for a connection, in ms.", at_least=1, importance=MEDIUM)
+READ_TIMEOUT: Final = CONNECTION.number("connect.cassandra.read.timeout.ms", 12_000,
+    "How long to wait for a response, in ms.", at_least=1, importance=MEDIUM)
+# fmt: on
 
 BASE: Final[tuple[Key[Any], ...]] = (
-    POINTS,
-    PORT,
-    KEY_SPACE,
-    USER,
-    PASSWORD_KEY,
-    TLS,
-    TRUST_STORE,
-    TRUST_STORE_PASSWORD,
-    text("trust.store.type", _BY_CONTENT, CONNECTION, "JKS"),
-    text("key.store.type", _BY_CONTENT, CONNECTION, "JKS"),
-    flag(
-        "ssl.client.cert.auth",
-        "Ignored: a configured key store is always used.",
-        CONNECTION,
-        importance=LOW,
-    ),
-    KEY_STORE,
-    KEY_STORE_PASSWORD,
-    LEVEL,
-    ERROR_POLICY,
-    RETRIES,
-    RETRY_INTERVAL,
-    FETCH,
-    BALANCING,
-    CONNECT_TIMEOUT,
-    READ_TIMEOUT,
+    *(POINTS, PORT, KEY_SPACE, USER, PASSWORD_KEY, TLS, TRUST_STORE, TRUST_STORE_PASSWORD),
+    *(TRUST_STORE_TYPE, KEY_STORE_TYPE, CLIENT_AUTH, KEY_STORE, KEY_STORE_PASSWORD, LEVEL),
+    *(*ERRORS, FETCH, BALANCING, CONNECT_TIMEOUT, READ_TIMEOUT),
 )
 """The settings of the source and of the older sink."""
 

@@ -5,44 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from penstock.api.settings import LIST, LOW, Config, ConfigDef, Key, one_of
+from penstock.api.settings import LOW, MEDIUM, Config, ConfigDef, Group
 from penstock.connectors.cassandra.settings import lenses
 from penstock.connectors.cassandra.write.plan import Ignore, Selected, SinkPlan, TopicPlan
 
-THREADS: Final = lenses.count(
-    "threadpool.size",
-    0,
-    "Ignored: requests are concurrent without threads.",
-    lenses.IMPORT,
-    0,
-)
-DELETES: Final = lenses.flag(
-    "delete.enabled",
-    "Whether records without a value delete rows; otherwise they are rejected.",
-    lenses.MAPPINGS,
-    importance=LOW,
-)
-DELETE: Final = lenses.text(
-    "delete.statement", "The DELETE statement, with a ? for each value of the key.",
-    lenses.MAPPINGS, importance=LOW,
-)  # fmt: skip
-DELETE_FIELDS: Final = Key(
-    f"{lenses.PREFIX}delete.struct_flds",
-    LIST,
-    default=(),
-    importance=LOW,
-    doc="The fields of the key to bind to the statement, in order; empty: the key itself.",
-    group=lenses.MAPPINGS,
-)
-DEFAULT: Final = lenses.text(
-    "default.value",
+# fmt: off
+_IMPORT: Final = Group("Import", numbered=False)
+THREADS: Final = _IMPORT.ignored("connect.cassandra.threadpool.size", 0,
+    "requests are concurrent without threads", at_least=0, importance=MEDIUM)
+_MAPPINGS: Final = Group("Mappings", importance=LOW, numbered=False)
+DELETES: Final = _MAPPINGS.flag("connect.cassandra.delete.enabled", False,
+    "Whether records without a value delete rows; otherwise they are rejected.")
+DELETE: Final = _MAPPINGS.text("connect.cassandra.delete.statement", "",
+    "The DELETE statement, with a ? for each value of the key.")
+DELETE_FIELDS: Final = _MAPPINGS.listing(f"{lenses.PREFIX}delete.struct_flds", (),
+    "The fields of the key to bind to the statement, in order; empty: the key itself.")
+DEFAULT: Final = _MAPPINGS.choice("connect.cassandra.default.value", "", ("", "NULL", "UNSET"),
     "How to write columns that a record does not have: `NULL`, or `UNSET`, which leaves them "
-    "unchanged.",
-    lenses.MAPPINGS,
-    importance=LOW,
-    check=one_of("", "NULL", "UNSET"),
-    choices=("NULL", "UNSET"),
-)
+    "unchanged.", offers=("NULL", "UNSET"))
+# fmt: on
 
 
 def _delete_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -55,10 +36,7 @@ LENSES_JSON_SINK: Final = ConfigDef(
     lenses.KCQL,
     THREADS,
     lenses.PROGRESS,
-    DELETES,
-    DELETE,
-    DELETE_FIELDS,
-    DEFAULT,
+    *_MAPPINGS,
     rules=(lenses.key_space_rule, _delete_rule),
 )
 

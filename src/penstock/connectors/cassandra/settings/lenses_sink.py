@@ -9,13 +9,10 @@ from typing import Any, Final
 from penstock.api.settings import (
     HIGH,
     LOW,
-    PASSWORD,
+    MEDIUM,
     Config,
     ConfigDef,
-    Key,
-    Secret,
-    checking,
-    one_of,
+    Group,
 )
 from penstock.connectors.cassandra.client.access import Access, Names
 from penstock.connectors.cassandra.settings import lenses
@@ -25,155 +22,78 @@ from penstock.connectors.cassandra.text.kcql import Statement
 from penstock.connectors.cassandra.text.names import quoted
 from penstock.connectors.cassandra.write.plan import Ignore, SinkPlan, TopicPlan
 
-_AUTH: Final = "Authentication"
 _VARIABLES: Final = ("__ttl", "__timestamp")
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}")
 
 
-def _count(name: str, default: int, doc: str) -> Key[int]:
-    return lenses.count(name, default, doc, lenses.CONNECTION)
-
-
-IN_FLIGHT: Final = _count(
-    "max.concurrent.requests", 100, "Maximum number of concurrent requests of a task."
-)
-POOL: Final = _count(
-    "connection.pool.size",
-    2,
-    "Ignored: a task has one connection to each node.",
-)
-COMPRESSION: Final = lenses.text(
-    "compression",
-    "The compression of requests; lz4 and snappy need their Python packages.",
-    lenses.CONNECTION,
-    "none",
-    check=one_of("none", "snappy", "lz4", ignore_case=True),
-    choices=("none", "snappy", "lz4"),
-)
-TIMEOUT: Final = _count("query.timeout.ms", 20_000, "How long to wait for a response, in ms.")
-BATCH: Final = _count(
-    "max.batch.size",
-    64,
+# fmt: off
+_CONNECTION: Final = Group("Connection", importance=LOW, numbered=False)
+IN_FLIGHT: Final = _CONNECTION.number("connect.cassandra.max.concurrent.requests", 100,
+    "Maximum number of concurrent requests of a task.", at_least=1, importance=MEDIUM)
+POOL: Final = _CONNECTION.ignored("connect.cassandra.connection.pool.size", 2,
+    "a task has one connection to each node", at_least=1, importance=MEDIUM)
+COMPRESSION: Final = _CONNECTION.choice(
+    "connect.cassandra.compression", "none", ("none", "snappy", "lz4"),
+    "The compression of requests; lz4 and snappy need their Python packages.", ignore_case=True,
+    offers=("none", "snappy", "lz4"), importance=MEDIUM)
+TIMEOUT: Final = _CONNECTION.number("connect.cassandra.query.timeout.ms", 20_000,
+    "How long to wait for a response, in ms.", at_least=1, importance=MEDIUM)
+BATCH: Final = _CONNECTION.number("connect.cassandra.max.batch.size", 64,
     "Maximum number of records per request; they belong to the same partition of a table.",
-)
-DC: Final = lenses.text(
-    "load.balancing.local.dc",
+    at_least=1, importance=MEDIUM)
+DC: Final = _CONNECTION.text("connect.cassandra.load.balancing.local.dc", "",
     "The data center of the nodes to use; empty: that of the first contact point.",
-    lenses.CONNECTION,
-)
-TLS: Final = lenses.flag(
-    "ssl.enabled", "Whether to connect with TLS.", lenses.CONNECTION, importance=LOW
-)
+    importance=MEDIUM)
+TLS: Final = _CONNECTION.flag("connect.cassandra.ssl.enabled", False,
+    "Whether to connect with TLS.")
 
 
-def _path(name: str, doc: str) -> Key[str]:
-    return lenses.text(name, doc, lenses.CONNECTION, importance=LOW)
-
-
-TRUST_STORE: Final = _path("ssl.truststore.path", "The trusted certificates: PKCS #12 or PEM.")
-TRUST_STORE_PASSWORD: Final = lenses.secret(
-    "ssl.truststore.password", "Its password.", lenses.CONNECTION
-)
-KEY_STORE: Final = _path("ssl.keystore.path", "The client's key and certificate: PKCS #12 or PEM.")
-KEY_STORE_PASSWORD: Final = lenses.secret(
-    "ssl.keystore.password", "Its password.", lenses.CONNECTION
-)
-SSL_PROVIDER: Final = lenses.text(
-    "ssl.provider",
+TRUST_STORE: Final = _CONNECTION.text("connect.cassandra.ssl.truststore.path", "",
+    "The trusted certificates: PKCS #12 or PEM.")
+TRUST_STORE_PASSWORD: Final = _CONNECTION.secret("connect.cassandra.ssl.truststore.password", "",
+    "Its password.")
+KEY_STORE: Final = _CONNECTION.text("connect.cassandra.ssl.keystore.path", "",
+    "The client's key and certificate: PKCS #12 or PEM.")
+KEY_STORE_PASSWORD: Final = _CONNECTION.secret("connect.cassandra.ssl.keystore.password", "",
+    "Its password.")
+SSL_PROVIDER: Final = _CONNECTION.choice(
+    "connect.cassandra.ssl.provider", "None", ("None", "JDK", "OpenSSL"),
     "Whether the client's certificate is in a key store (`JDK`) or in PEM files (`OpenSSL`).",
-    lenses.CONNECTION,
-    "None",
-    check=one_of("None", "JDK", "OpenSSL", ignore_case=True),
-    choices=("None", "JDK", "OpenSSL"),
-)
-SUITES: Final = _path("ssl.cipher.suites", "The cipher suites to use, by their Java names.")
-CHECKS_NAMES: Final = lenses.flag(
-    "ssl.hostname.verification",
-    "Whether to check that the nodes' certificates match their host names.",
-    lenses.CONNECTION,
-    default=True,
-)
-KEY_CHAIN: Final = _path("ssl.openssl.key.cert.chain", "The client's certificates in PEM.")
-PRIVATE_KEY: Final = _path("ssl.openssl.private.key", "The client's key in PEM.")
-AUTH: Final = lenses.text(
-    "auth.provider",
-    "How to authenticate.",
-    _AUTH,
-    "None",
-    importance=HIGH,
-    check=one_of("None", "PLAIN", "GSSAPI", ignore_case=True),
-    choices=("None", "PLAIN", "GSSAPI"),
-)
-USER: Final = lenses.text("auth.username", "The user name, for PLAIN.", _AUTH, importance=HIGH)
-PASSWORD_KEY: Final = Key(
-    f"{lenses.PREFIX}auth.password",
-    PASSWORD,
-    default=Secret(""),
-    importance=HIGH,
-    doc="The user's password.",
-    group=_AUTH,
-)
-KEY_TAB: Final = lenses.text(
-    "auth.gssapi.keytab",
+    ignore_case=True, offers=("None", "JDK", "OpenSSL"), importance=MEDIUM)
+SUITES: Final = _CONNECTION.text("connect.cassandra.ssl.cipher.suites", "",
+    "The cipher suites to use, by their Java names.")
+CHECKS_NAMES: Final = _CONNECTION.flag("connect.cassandra.ssl.hostname.verification", True,
+    "Whether to check that the nodes' certificates match their host names.", importance=MEDIUM)
+KEY_CHAIN: Final = _CONNECTION.text("connect.cassandra.ssl.openssl.key.cert.chain", "",
+    "The client's certificates in PEM.")
+PRIVATE_KEY: Final = _CONNECTION.text("connect.cassandra.ssl.openssl.private.key", "",
+    "The client's key in PEM.")
+_AUTH: Final = Group("Authentication", importance=HIGH, numbered=False)
+AUTH: Final = _AUTH.choice("connect.cassandra.auth.provider", "None", ("None", "PLAIN", "GSSAPI"),
+    "How to authenticate.", ignore_case=True, offers=("None", "PLAIN", "GSSAPI"))
+USER: Final = _AUTH.text("connect.cassandra.auth.username", "", "The user name, for PLAIN.")
+PASSWORD_KEY: Final = _AUTH.secret(f"{lenses.PREFIX}auth.password", "", "The user's password.")
+KEY_TAB: Final = _AUTH.refused("connect.cassandra.auth.gssapi.keytab", "",
     "Not supported: tickets are taken from the Kerberos ticket cache; fill it with kinit -k.",
-    _AUTH,
-    importance=HIGH,
-    check=checking(
-        "empty",
-        lambda value: (
-            "Key tabs are not supported; remove the setting, and fill the ticket cache with kinit "
-            "-k"
-            if value
-            else None
-        ),
-    ),
-)
-PRINCIPAL: Final = lenses.text(
-    "auth.gssapi.principal", "The principal, for GSSAPI.", _AUTH, importance=HIGH
-)
-SERVICE: Final = lenses.text(
-    "auth.gssapi.service", "The service name, for GSSAPI.", _AUTH, "dse", importance=HIGH
-)
-IGNORE: Final = lenses.text(
-    "ignore.errors.mode",
+    "Key tabs are not supported; remove the setting, and fill the ticket cache with kinit -k",
+    importance=HIGH)
+PRINCIPAL: Final = _AUTH.text("connect.cassandra.auth.gssapi.principal", "",
+    "The principal, for GSSAPI.")
+SERVICE: Final = _AUTH.text("connect.cassandra.auth.gssapi.service", "dse",
+    "The service name, for GSSAPI.")
+_ERROR: Final = Group("Error", numbered=False)
+IGNORE: Final = _ERROR.choice(
+    "connect.cassandra.ignore.errors.mode", "none", ("none", "all", "driver"),
     "Which rejected records to skip and log: `none`, `all`, or `driver`: those that the cluster "
-    "rejects.",
-    lenses.ERRORS,
-    "none",
-    check=one_of("none", "all", "driver", ignore_case=True),
-    choices=("none", "all", "driver"),
-)
+    "rejects.", ignore_case=True, offers=("none", "all", "driver"))
+# fmt: on
 
 LENSES_SINK: Final = ConfigDef(
     lenses.POINTS,
     lenses.PORT,
-    IN_FLIGHT,
-    POOL,
-    COMPRESSION,
-    TIMEOUT,
-    BATCH,
-    DC,
-    TLS,
-    TRUST_STORE,
-    TRUST_STORE_PASSWORD,
-    KEY_STORE,
-    KEY_STORE_PASSWORD,
-    SSL_PROVIDER,
-    SUITES,
-    CHECKS_NAMES,
-    KEY_CHAIN,
-    PRIVATE_KEY,
-    AUTH,
-    USER,
-    PASSWORD_KEY,
-    KEY_TAB,
-    PRINCIPAL,
-    SERVICE,
-    IGNORE,
-    lenses.RETRIES,
-    lenses.RETRY_INTERVAL,
-    lenses.KCQL,
-    lenses.PROGRESS,
+    *_CONNECTION,
+    *_AUTH,
+    *(IGNORE, lenses.RETRIES, lenses.RETRY_INTERVAL, lenses.KCQL, lenses.PROGRESS),
     lenses.ERROR_POLICY,
 )
 

@@ -6,7 +6,15 @@ from typing import Any, Final
 
 from penstock.api import PenstockError
 from penstock.api.dates import DateFormat, PatternInvalid
-from penstock.api.settings import LONG, LOW, STRING, Config, ConfigDef, Key, checking, one_of
+from penstock.api.settings import (
+    LONG,
+    LOW,
+    MEDIUM,
+    Config,
+    ConfigDef,
+    Group,
+    checking,
+)
 from penstock.connectors.cassandra.read.offsets import TABLE, moment_ms
 from penstock.connectors.cassandra.read.plan import Bucket, Buckets, Mode, SourcePlan, TablePlan
 from penstock.connectors.cassandra.settings import lenses
@@ -22,10 +30,6 @@ _MODES: Final = {
     "bucket-timeseries": Mode.BUCKETS,
 }
 _UNUSED: Final = "Ignored: a poll reads about 1 MB, regardless of the number of "
-
-
-def _long(name: str, default: int, doc: str, least: int = 0) -> Key[int]:
-    return lenses.count(name, default, doc, lenses.IMPORT, least, LONG)
 
 
 def _initial_problem(value: str | None) -> str | None:
@@ -44,91 +48,43 @@ def _pattern_problem(value: str | None) -> str | None:
     return None
 
 
-TABLES: Final = Key(
-    TABLE,
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The tables of a task. Set by the connector.",
-    group=lenses.IMPORT,
-)
-BUFFER: Final = lenses.count("task.buffer.size", 10_000, f"{_UNUSED}rows.", lenses.IMPORT)
-BATCH: Final = lenses.count("batch.size", 100, f"{_UNUSED}rows.", lenses.IMPORT)
-INTERVAL: Final = _long(
-    "import.poll.interval", 1_000, "How long to wait after a poll without new rows, in ms.", 1
-)
-FILTERING: Final = lenses.flag(
-    "import.allow.filtering",
-    "Whether to add ALLOW FILTERING to the statements that read new rows.",
-    lenses.IMPORT,
-    default=True,
-)
-TIME_SLICE: Final = _long(
-    "time.slice.ms",
-    10_000,
-    "Ignored: see `connect.cassandra.slice.duration`.",
-)
-SLICE: Final = _long(
-    "slice.duration",
-    10_000,
-    "The time range that a statement reads, in ms; it grows while no rows are found.",
-    1,
-)
-DELAY: Final = _long(
-    "slice.delay.ms",
-    30_000,
+# fmt: off
+_IMPORT: Final = Group("Import", numbered=False)
+TABLES: Final = _IMPORT.text(TABLE, "",
+    "The tables of a task. Set by the connector.", importance=LOW)
+BUFFER: Final = _IMPORT.number("connect.cassandra.task.buffer.size", 10_000,
+    f"{_UNUSED}rows.", at_least=1)
+BATCH: Final = _IMPORT.number("connect.cassandra.batch.size", 100, f"{_UNUSED}rows.", at_least=1)
+INTERVAL: Final = _IMPORT.long("connect.cassandra.import.poll.interval", 1_000,
+    "How long to wait after a poll without new rows, in ms.", at_least=1)
+FILTERING: Final = _IMPORT.flag("connect.cassandra.import.allow.filtering", True,
+    "Whether to add ALLOW FILTERING to the statements that read new rows.")
+TIME_SLICE: Final = _IMPORT.ignored("connect.cassandra.time.slice.ms", 10_000,
+    "see `connect.cassandra.slice.duration`", kind=LONG, at_least=0, importance=MEDIUM)
+SLICE: Final = _IMPORT.long("connect.cassandra.slice.duration", 10_000,
+    "The time range that a statement reads, in ms; it grows while no rows are found.", at_least=1)
+DELAY: Final = _IMPORT.long("connect.cassandra.slice.delay.ms", 30_000,
     "How old rows must be before they are read, in ms: set it to the longest delay of rows.",
-)
-INITIAL: Final = lenses.text(
-    "initial.offset",
+    at_least=0)
+INITIAL: Final = _IMPORT.text("connect.cassandra.initial.offset", "1900-01-01 00:00:00.0000000Z",
     "Where to begin without an offset: yyyy-MM-dd HH:mm:ss.SSS'Z'.",
-    lenses.IMPORT,
-    "1900-01-01 00:00:00.0000000Z",
-    check=checking("yyyy-MM-dd HH:mm:ss.SSS'Z'", _initial_problem),
-)
-AS_JSON: Final = lenses.flag(
-    "mapping.collection.to.json",
-    "Whether to send collections as JSON strings; otherwise as arrays and maps.",
-    lenses.IMPORT,
-    default=True,
-)
+    check=checking("yyyy-MM-dd HH:mm:ss.SSS'Z'", _initial_problem))
+AS_JSON: Final = _IMPORT.flag("connect.cassandra.mapping.collection.to.json", True,
+    "Whether to send collections as JSON strings; otherwise as arrays and maps.")
 _BUCKETS: Final = tuple(bucket.name for bucket in Bucket)
-BUCKET: Final = lenses.text(
-    "bucket.timeseries.mode",
-    "The length of buckets, for INCREMENTALMODE=buckettimeseries.",
-    lenses.IMPORT,
-    check=one_of("", *_BUCKETS),
-    choices=_BUCKETS,
-)
-BUCKET_FORMAT: Final = lenses.text(
-    "bucket.timeseries.format",
+BUCKET: Final = _IMPORT.choice("connect.cassandra.bucket.timeseries.mode", "", ("", *_BUCKETS),
+    "The length of buckets, for INCREMENTALMODE=buckettimeseries.", offers=_BUCKETS)
+BUCKET_FORMAT: Final = _IMPORT.text("connect.cassandra.bucket.timeseries.format", "",
     "The format of bucket names: a Java date pattern.",
-    lenses.IMPORT,
-    check=checking("a date pattern", _pattern_problem),
-)
-BUCKET_FIELD: Final = lenses.text(
-    "bucket.timeseries.field.name",
-    "The column with the bucket names.",
-    lenses.IMPORT,
-    "bucket",
-)
+    check=checking("a date pattern", _pattern_problem))
+BUCKET_FIELD: Final = _IMPORT.text("connect.cassandra.bucket.timeseries.field.name", "bucket",
+    "The column with the bucket names.")
+# fmt: on
 
 LENSES_SOURCE: Final = ConfigDef(
     *lenses.BASE,
-    TABLES,
-    lenses.KCQL,
-    BUFFER,
-    BATCH,
-    INTERVAL,
-    FILTERING,
-    TIME_SLICE,
-    SLICE,
-    DELAY,
-    INITIAL,
-    AS_JSON,
-    BUCKET,
-    BUCKET_FORMAT,
-    BUCKET_FIELD,
+    *(TABLES, lenses.KCQL, BUFFER, BATCH, INTERVAL, FILTERING, TIME_SLICE, SLICE, DELAY, INITIAL),
+    *(AS_JSON, BUCKET, BUCKET_FORMAT, BUCKET_FIELD),
     rules=(lenses.key_space_rule,),
 )
 

@@ -10,13 +10,10 @@ from typing import Any, Final
 
 from penstock.api import ConfigInvalid
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    STRING,
+    REQUIRED,
     ConfigDef,
-    Key,
-    at_least,
+    Group,
     invalid,
 )
 from penstock.connectors.cassandra.text.mapping import MappingInvalid, parse_mapping
@@ -41,35 +38,22 @@ _CODEC: Final = re.compile(
 _PREFIX: Final = "topic."
 
 
-def _key(name: str, kind: Any, default: Any, doc: str, check: Any = None) -> Key[Any]:
-    return Key(name, kind, default=default, importance=HIGH, doc=doc, check=check)
-
-
-MAPPING: Final = Key(
-    "mapping",
-    STRING,
-    importance=HIGH,
-    doc="The mapping of columns to fields: `column=value.field, other=key.field`.",
-)
-DELETES: Final = _key(
-    "deletesEnabled", BOOLEAN, True,
-    "Whether records in which only the key columns are set delete rows.",
-)  # fmt: skip
-LEVEL: Final = _key("consistencyLevel", STRING, "LOCAL_ONE", "The consistency level of writes.")
-TTL: Final = _key("ttl", INT, -1, "Time to live of rows; -1: none.", at_least(-1))
-UNSET: Final = _key(
-    "nullToUnset",
-    BOOLEAN,
-    True,
-    "Whether null leaves a column unchanged; otherwise it deletes the value.",
-)
-TTL_UNIT: Final = _key("ttlTimeUnit", STRING, "SECONDS", "The unit of the time to live.")
-TIMESTAMP_UNIT: Final = _key(
-    "timestampTimeUnit", STRING, "MICROSECONDS", "The unit of the field that is mapped to "
-    "`__timestamp`.",
-)  # fmt: skip
-QUERY: Final = _key("query", STRING, None, "A statement to use instead of the generated one.")
-TABLE: Final = ConfigDef(MAPPING, DELETES, LEVEL, TTL, UNSET, TTL_UNIT, TIMESTAMP_UNIT, QUERY)
+# fmt: off
+_SETTINGS: Final = Group(importance=HIGH)
+MAPPING: Final = _SETTINGS.text("mapping", REQUIRED,
+    "The mapping of columns to fields: `column=value.field, other=key.field`.")
+DELETES: Final = _SETTINGS.flag("deletesEnabled", True,
+    "Whether records in which only the key columns are set delete rows.")
+LEVEL: Final = _SETTINGS.text("consistencyLevel", "LOCAL_ONE", "The consistency level of writes.")
+TTL: Final = _SETTINGS.number("ttl", -1, "Time to live of rows; -1: none.", at_least=-1)
+UNSET: Final = _SETTINGS.flag("nullToUnset", True,
+    "Whether null leaves a column unchanged; otherwise it deletes the value.")
+TTL_UNIT: Final = _SETTINGS.text("ttlTimeUnit", "SECONDS", "The unit of the time to live.")
+TIMESTAMP_UNIT: Final = _SETTINGS.text("timestampTimeUnit", "MICROSECONDS",
+    "The unit of the field that is mapped to `__timestamp`.")
+QUERY: Final = _SETTINGS.text("query", None, "A statement to use instead of the generated one.")
+# fmt: on
+TABLE: Final = ConfigDef(*_SETTINGS)
 """The settings of a table, without their prefix."""
 
 _CODEC_FIELDS: Final = {
