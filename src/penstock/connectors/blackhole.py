@@ -17,33 +17,20 @@ from penstock.api import (
     SinkWriter,
 )
 from penstock.api.settings import (
-    DOUBLE,
-    LONG,
     LOW,
     Config,
     ConfigDef,
-    Key,
-    at_least,
-    between,
+    double,
+    long,
 )
 
-DELAY: Final = Key(
-    "blackhole.delay.ms",
-    LONG,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="How long writing a batch takes, to simulate a slow target.",
-)
-ERROR_RATE: Final = Key(
-    "blackhole.error.rate",
-    DOUBLE,
-    default=0.0,
-    importance=LOW,
-    check=between(0, 1),
-    doc="The fraction of records that are rejected, always the same ones; to test dead letter "
-    "queues.",
-)
+# fmt: off
+DELAY: Final = long("blackhole.delay.ms", 0,
+    "How long writing a batch takes, to simulate a slow target.", at_least=0, importance=LOW)
+ERROR_RATE: Final = double("blackhole.error.rate", 0.0,
+    "The fraction of records that are rejected, always the same ones; to test dead letter queues.",
+    at_least=0, at_most=1, importance=LOW)
+# fmt: on
 
 
 class BlackholeSink(SinkConnector):

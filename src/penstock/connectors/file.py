@@ -39,25 +39,24 @@ from penstock.api import (
 )
 from penstock.api.schema import STRING as STRING_SCHEMA
 from penstock.api.schema import column_texts, utf8
-from penstock.api.settings import HIGH, INT, LOW, STRING, Config, ConfigDef, Key, non_empty
+from penstock.api.settings import (
+    HIGH,
+    REQUIRED,
+    Config,
+    ConfigDef,
+    Group,
+    non_empty,
+)
 from penstock.connectors.changes import FILE_CHANGES
 
-SOURCE_FILE: Final = Key(
-    "file", STRING, default=None, importance=HIGH, doc="The file whose lines become records."
-)
-TOPIC: Final = Key(
-    "topic", STRING, importance=HIGH, check=non_empty(), doc="The topic lines are sent to."
-)
-BATCH_SIZE: Final = Key(
-    "batch.size",
-    INT,
-    default=2000,
-    importance=LOW,
-    doc="Ignored; a poll is bounded by bytes, which is faster.",
-)
-SINK_FILE: Final = Key(
-    "file", STRING, default=None, importance=HIGH, doc="The file records are appended to."
-)
+# fmt: off
+_SETTINGS: Final = Group(importance=HIGH)
+SOURCE_FILE: Final = _SETTINGS.text("file", None, "The file whose lines become records.")
+TOPIC: Final = _SETTINGS.text("topic", REQUIRED, "The topic lines are sent to.", check=non_empty())
+BATCH_SIZE: Final = _SETTINGS.ignored("batch.size", 2000,
+    "a poll is bounded by bytes, which is faster")
+SINK_FILE: Final = _SETTINGS.text("file", None, "The file records are appended to.")
+# fmt: on
 
 FILE_SOURCE: Final = ConfigDef(SOURCE_FILE, TOPIC, BATCH_SIZE)
 FILE_SINK: Final = ConfigDef(SINK_FILE)

@@ -12,63 +12,35 @@ from penstock.api import ConfigInvalid, DataError
 from penstock.api.avro import reads
 from penstock.api.schema import Schema, Type
 from penstock.api.settings import (
-    DOUBLE,
     HIGH,
-    INT,
     LONG,
     LOW,
     MEDIUM,
-    STRING,
-    Choices,
+    REQUIRED,
     Config,
     ConfigDef,
-    Key,
+    Group,
     at_least,
-    between,
     checking,
     non_empty,
-    one_of,
     unless_none,
 )
 from penstock.connectors.generator.makers import Make, maker
 from penstock.connectors.generator.quickstarts import QUICKSTARTS
 
-TOPIC: Final = Key(
-    "kafka.topic", STRING, importance=HIGH, check=non_empty(), doc="Topic to write to."
-)
-INTERVAL: Final = Key(
-    "max.interval",
-    LONG,
-    default=500,
-    importance=HIGH,
-    check=at_least(0),
-    doc="Maximum time between two records of a task, in ms: it waits for a random part of it. 0: "
-    "as fast as possible.",
-)
-ITERATIONS: Final = Key(
-    "iterations",
-    INT,
-    default=-1,
-    importance=HIGH,
-    doc="How many records each task sends; less than 1: unlimited.",
-)
-SCHEMA: Final = Key(
-    "schema.string", STRING, default="", importance=HIGH, doc="The Avro schema of values, as JSON."
-)
-FILE: Final = Key(
-    "schema.filename",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="A file with the Avro schema of values, on every worker.",
-)
-KEY_FIELD: Final = Key(
-    "schema.keyfield",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The field to use as the record key. By default, that of the quickstart.",
-)
+# fmt: off
+_SETTINGS: Final = Group(importance=HIGH)
+TOPIC: Final = _SETTINGS.text("kafka.topic", REQUIRED, "Topic to write to.", check=non_empty())
+INTERVAL: Final = _SETTINGS.long("max.interval", 500,
+    "Maximum time between two records of a task, in ms: it waits for a random part of it. 0: as "
+    "fast as possible.", at_least=0)
+ITERATIONS: Final = _SETTINGS.number("iterations", -1,
+    "How many records each task sends; less than 1: unlimited.")
+SCHEMA: Final = _SETTINGS.text("schema.string", "", "The Avro schema of values, as JSON.")
+FILE: Final = _SETTINGS.text("schema.filename", "",
+    "A file with the Avro schema of values, on every worker.")
+KEY_FIELD: Final = _SETTINGS.text("schema.keyfield", "",
+    "The field to use as the record key. By default, that of the quickstart.")
 
 
 def _quickstart_problem(name: str) -> str | None:
@@ -77,59 +49,26 @@ def _quickstart_problem(name: str) -> str | None:
     return f"must be one out of {','.join(sorted(QUICKSTARTS))}"
 
 
-QUICKSTART: Final = Key(
-    "quickstart",
-    STRING,
-    default="",
-    importance=HIGH,
-    check=checking("the name of a quickstart", _quickstart_problem),
-    recommender=Choices(tuple(sorted(QUICKSTARTS))),
-    doc="A predefined schema.",
-)
-SEED: Final = Key(
-    "random.seed",
-    LONG,
-    default=None,
-    importance=LOW,
-    doc="The seed of the random values: connectors with the same seed send the same records. Each "
-    "task sends different records.",
-)
-TIMEOUT: Final = Key(
-    "generate.timeout",
-    LONG,
-    default=None,
-    importance=LOW,
-    doc="Ignored: generating a value takes too little time to need a limit.",
-)
-RATE: Final = Key(
-    "penstock.records.per.second",
-    DOUBLE,
-    default=None,
-    importance=MEDIUM,
-    check=unless_none(at_least(0.001)),
-    doc="The rate of each task; replaces `max.interval`.",
-)
-ERROR_RATE: Final = Key(
-    "penstock.error.rate",
-    DOUBLE,
-    default=0.0,
-    importance=LOW,
-    check=between(0, 1),
-    doc="The fraction of records whose value is a string that does not match the schema, to test "
-    "error handling.",
-)
-AT_END: Final = Key(
-    "penstock.at.end",
-    STRING,
-    default="fail",
-    importance=LOW,
-    check=one_of("fail", "idle"),
-    recommender=Choices(("fail", "idle")),
-    doc="What a task does after its `iterations`: `fail`, like datagen, or wait (`idle`).",
-)
-TASK: Final = Key(
-    "task.id", INT, default=0, importance=LOW, doc="The number of a task. Set by the connector."
-)
+QUICKSTART: Final = _SETTINGS.text("quickstart", "",
+    "A predefined schema.", check=checking("the name of a quickstart", _quickstart_problem),
+    offers=tuple(sorted(QUICKSTARTS)))
+SEED: Final = _SETTINGS.long("random.seed", None,
+    "The seed of the random values: connectors with the same seed send the same records. Each "
+    "task sends different records.", importance=LOW)
+TIMEOUT: Final = _SETTINGS.ignored("generate.timeout", None,
+    "generating a value takes too little time to need a limit", kind=LONG)
+RATE: Final = _SETTINGS.double("penstock.records.per.second", None,
+    "The rate of each task; replaces `max.interval`.", check=unless_none(at_least(0.001)),
+    importance=MEDIUM)
+ERROR_RATE: Final = _SETTINGS.double("penstock.error.rate", 0.0,
+    "The fraction of records whose value is a string that does not match the schema, to test "
+    "error handling.", at_least=0, at_most=1, importance=LOW)
+AT_END: Final = _SETTINGS.choice("penstock.at.end", "fail", ("fail", "idle"),
+    "What a task does after its `iterations`: `fail`, like datagen, or wait (`idle`).",
+    offers=("fail", "idle"), importance=LOW)
+TASK: Final = _SETTINGS.number("task.id", 0,
+    "The number of a task. Set by the connector.", importance=LOW)
+# fmt: on
 
 _SOURCES: Final = (SCHEMA, FILE, QUICKSTART)
 
@@ -143,19 +82,7 @@ def _source_rule(values: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 DATAGEN: Final = ConfigDef(
-    TOPIC,
-    INTERVAL,
-    ITERATIONS,
-    SCHEMA,
-    FILE,
-    KEY_FIELD,
-    QUICKSTART,
-    SEED,
-    TIMEOUT,
-    RATE,
-    ERROR_RATE,
-    AT_END,
-    TASK,
+    *_SETTINGS,
     rules=(_source_rule,),
 )
 
