@@ -14,7 +14,8 @@ from typing import Final
 from penstock import VERSION
 from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
-from penstock.config.define import BOOLEAN, LOW, MEDIUM, Config, Key
+from penstock.config.declare import flag, ignored
+from penstock.config.define import LOW, Config, Key
 from penstock.convert.lru import LruCache
 from penstock.convert.runs import RunStarts
 from penstock.data.avro import schema as names
@@ -36,47 +37,25 @@ from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.subjects import SubjectNames
 from penstock.schema_registry.wire import HEAD_SIZE
 
-ENHANCED: Final = Key(
-    "enhanced.avro.schema.support",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Write strings that were Avro enums as enums again, and name the branches of unions with "
-    "their namespaces.",
-)
-METADATA: Final = Key(
-    "connect.meta.data",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Write what Avro cannot express of Connect's schemas as connect.… properties, and read it.",
-)
-DISCARD: Final = Key(
-    "discard.type.doc.default",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Deprecated: keep only the fields' docs and defaults.",
-)
-OPTIONAL_KEYS: Final = Key(
-    "allow.optional.map.keys",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Write maps with optional string keys as Avro maps too.",
-)
-FLATTEN: Final = Key(
-    "flatten.singleton.union",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Read a union of one type as that type.",
-)
+# fmt: off
+ENHANCED: Final = flag("enhanced.avro.schema.support", False,
+    "Write strings that were Avro enums as enums again, and name the branches of unions with "
+    "their namespaces.")
+METADATA: Final = flag("connect.meta.data", True,
+    "Write what Avro cannot express of Connect's schemas as connect.… properties, and read it.",
+    importance=LOW)
+DISCARD: Final = flag("discard.type.doc.default", False,
+    "Deprecated: keep only the fields' docs and defaults.", importance=LOW)
+OPTIONAL_KEYS: Final = flag("allow.optional.map.keys", False,
+    "Write maps with optional string keys as Avro maps too.", importance=LOW)
+FLATTEN: Final = flag("flatten.singleton.union", True,
+    "Read a union of one type as that type.", importance=LOW)
+# fmt: on
 _SERIALIZER: Final[tuple[Key[object], ...]] = (
-    Key("avro.use.logical.type.converters", BOOLEAN, False, LOW, "Ignored."),
-    Key("avro.reflection.allow.null", BOOLEAN, False, LOW, "Ignored."),
-    Key("avro.remove.java.properties", BOOLEAN, False, LOW, "Ignored."),
-    Key("specific.avro.reader", BOOLEAN, False, LOW, "Ignored."),
+    ignored("avro.use.logical.type.converters", False),
+    ignored("avro.reflection.allow.null", False),
+    ignored("avro.remove.java.properties", False),
+    ignored("specific.avro.reader", False),
 )
 
 AVRO_CONVERTER: Final = settings.REGISTRY.extended(

@@ -20,8 +20,8 @@ from jsonschema.exceptions import best_match
 from penstock import VERSION
 from penstock.api.converter import Use
 from penstock.api.plugin import Plugin
-from penstock.config.checks import one_of
-from penstock.config.define import BOOLEAN, LOW, MEDIUM, STRING, Config, Key
+from penstock.config.declare import choice, flag, ignored
+from penstock.config.define import Config
 from penstock.convert.json import DECIMAL_FORMAT
 from penstock.convert.json_read import MISSING, Inexact, Read, parse
 from penstock.convert.json_write import DecimalFormat, Write, dump
@@ -41,45 +41,23 @@ from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
 from penstock.schema_registry.json_schema_write import json_schema
 from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
 
-ADDITIONAL_PROPERTIES: Final = Key(
-    "object.additional.properties",
-    BOOLEAN,
-    default=True,
-    importance=MEDIUM,
-    doc="Whether schemas that are written allow properties that they do not name.",
-)
-OPTIONAL_NONREQUIRED: Final = Key(
-    "use.optional.for.nonrequired",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether properties that a schema does not require are read as optional fields.",
-)
-FAIL_INVALID: Final = Key(
-    "json.fail.invalid.schema",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether every message is validated against its schema, when read and when written. This "
-    "costs far more than the conversion.",
-)
-WRITE_ISO8601: Final = Key(
-    "json.write.dates.iso8601",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Ignored: it applies to Java objects of date classes, but converters write dates as "
-    "numbers.",
-)
-SPEC_VERSION: Final = Key(
+# fmt: off
+ADDITIONAL_PROPERTIES: Final = flag("object.additional.properties", True,
+    "Whether schemas that are written allow properties that they do not name.")
+OPTIONAL_NONREQUIRED: Final = flag("use.optional.for.nonrequired", False,
+    "Whether properties that a schema does not require are read as optional fields.")
+FAIL_INVALID: Final = flag("json.fail.invalid.schema", False,
+    "Whether every message is validated against its schema, when read and when written. This "
+    "costs far more than the conversion.")
+WRITE_ISO8601: Final = ignored("json.write.dates.iso8601", False,
+    "it applies to Java objects of date classes, but converters write dates as numbers")
+SPEC_VERSION: Final = choice(
     "json.schema.spec.version",
-    STRING,
-    default="draft_7",
-    importance=MEDIUM,
-    doc="Ignored: it applies to schemas generated from Java classes. Those that a converter "
-    "generates name no draft, and mean the same in all drafts.",
-    check=one_of("draft_4", "draft_6", "draft_7", "draft_2019_09", "draft_2020_12"),
-)
+    "draft_7",
+    ("draft_4", "draft_6", "draft_7", "draft_2019_09", "draft_2020_12"),
+    "Ignored: it applies to schemas generated from Java classes. Those that a converter "
+    "generates name no draft, and mean the same in all drafts.")
+# fmt: on
 
 JSON_SCHEMA_CONVERTER: Final = settings.REGISTRY.extended(
     ADDITIONAL_PROPERTIES,

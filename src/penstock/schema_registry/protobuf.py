@@ -21,7 +21,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from penstock import VERSION
 from penstock.api.converter import Use
 from penstock.api.plugin import Plugin
-from penstock.config.define import BOOLEAN, MEDIUM, Config, Key
+from penstock.config.declare import flag
+from penstock.config.define import Config
 from penstock.convert.lru import LruCache
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
@@ -49,54 +50,26 @@ from penstock.schema_registry.protobuf_schema import MessageFile, message_file
 from penstock.schema_registry.protobuf_values import reader, writer
 from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
 
-
-def _flag(name: str, default: bool, doc: str) -> Key[bool]:
-    return Key(name, BOOLEAN, default=default, importance=MEDIUM, doc=doc)
-
-
-ENHANCED: Final = _flag(
-    "enhanced.protobuf.schema.support",
-    False,
-    "Whether structs, enums and unions that are read have the package in their names.",
-)
-INT_FOR_ENUMS: Final = _flag(
-    "int.for.enums", False, "Whether enums are read as numbers rather than names."
-)
-OPTIONAL_NULLABLES: Final = _flag(
-    "optional.for.nullables",
-    False,
-    "Whether optional fields are written as proto3 optional, and only those read as optional.",
-)
-OPTIONAL_PROTO2: Final = _flag(
-    "optional.for.proto2",
-    True,
-    "Whether fields that proto2 declares optional are null when they are not set.",
-)
-WRAPPER_NULLABLES: Final = _flag(
-    "wrapper.for.nullables",
-    False,
-    "Whether optional fields are written as wrapper messages, and other fields read as required.",
-)
-WRAPPER_PRIMITIVES: Final = _flag(
-    "wrapper.for.raw.primitives",
-    True,
-    "Whether a wrapper message is read as the value in it.",
-)
-STRUCT_FOR_NULLS: Final = _flag(
-    "generate.struct.for.nulls",
-    False,
-    "Whether a message field that is not set is read as a struct of empty values.",
-)
-INDEX_FOR_UNIONS: Final = _flag(
-    "generate.index.for.unions",
-    True,
-    "Whether the oneof's number is appended to the name of its field.",
-)
-FLATTEN_UNIONS: Final = _flag(
-    "flatten.unions",
-    False,
-    "Whether the fields of a oneof are read as fields of the message, not of a struct of its own.",
-)
+# fmt: off
+ENHANCED: Final = flag("enhanced.protobuf.schema.support", False,
+    "Whether structs, enums and unions that are read have the package in their names.")
+INT_FOR_ENUMS: Final = flag("int.for.enums", False,
+    "Whether enums are read as numbers rather than names.")
+OPTIONAL_NULLABLES: Final = flag("optional.for.nullables", False,
+    "Whether optional fields are written as proto3 optional, and only those read as optional.")
+OPTIONAL_PROTO2: Final = flag("optional.for.proto2", True,
+    "Whether fields that proto2 declares optional are null when they are not set.")
+WRAPPER_NULLABLES: Final = flag("wrapper.for.nullables", False,
+    "Whether optional fields are written as wrapper messages, and other fields read as required.")
+WRAPPER_PRIMITIVES: Final = flag("wrapper.for.raw.primitives", True,
+    "Whether a wrapper message is read as the value in it.")
+STRUCT_FOR_NULLS: Final = flag("generate.struct.for.nulls", False,
+    "Whether a message field that is not set is read as a struct of empty values.")
+INDEX_FOR_UNIONS: Final = flag("generate.index.for.unions", True,
+    "Whether the oneof's number is appended to the name of its field.")
+FLATTEN_UNIONS: Final = flag("flatten.unions", False,
+    "Whether the fields of a oneof are read as fields of the message, not of a struct of its own.")
+# fmt: on
 
 PROTOBUF_CONVERTER: Final = settings.REGISTRY.extended(
     settings.SCRUB_NAMES,

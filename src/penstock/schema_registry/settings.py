@@ -12,17 +12,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.config.checks import checking, one_of
+from penstock.config.declare import choice, class_name, flag, ignored, listing, number, secret, text
 from penstock.config.define import (
-    BOOLEAN,
-    CLASS,
     HIGH,
-    INT,
     LIST,
     LOW,
     MEDIUM,
-    PASSWORD,
+    REQUIRED,
     SHORT,
-    STRING,
     ConfigDef,
     Key,
     Secret,
@@ -60,202 +57,71 @@ def _bad_url(urls: tuple[str, ...] | None) -> str | None:
     return None
 
 
-URL: Final = Key(
-    "schema.registry.url",
-    LIST,
-    importance=HIGH,
-    doc="URLs of the Schema Registry, separated by commas; if one does not answer, the next is "
+# fmt: off
+URL: Final = listing("schema.registry.url", REQUIRED,
+    "URLs of the Schema Registry, separated by commas; if one does not answer, the next is "
     "tried. mock://⟨name⟩ is a registry inside this process, for tests.",
-    check=checking("http://, https:// or mock:// URLs", _bad_url),
-)
-MAX_SCHEMAS: Final = Key(
-    "max.schemas.per.subject",
-    INT,
-    default=1000,
-    importance=LOW,
-    doc="How many schemas of the registry are kept in memory.",
-)
-NORMALIZE: Final = Key(
-    "normalize.schemas",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether the registry normalizes schemas before it compares them, so that insignificant "
-    "differences in order and notation are ignored.",
-)
-AUTO_REGISTER: Final = Key(
-    "auto.register.schemas",
-    BOOLEAN,
-    default=True,
-    importance=MEDIUM,
-    doc="Whether to register unknown schemas when they are first written.",
-)
-USE_ID: Final = Key(
-    "use.schema.id",
-    INT,
-    default=-1,
-    importance=LOW,
-    doc="Write with the schema of this id; needs auto.register.schemas=false.",
-)
-ID_STRICT: Final = Key(
-    "id.compatibility.strict",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="With use.schema.id: refuse records whose schema is incompatible with the chosen one.",
-)
-USE_LATEST: Final = Key(
-    "use.latest.version",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Write with the subject's latest schema; needs auto.register.schemas=false.",
-)
-LATEST_STRICT: Final = Key(
-    "latest.compatibility.strict",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="With use.latest.version: refuse records whose schema is incompatible with the latest one.",
-)
-LATEST_CACHE_SIZE: Final = Key(
-    "latest.cache.size",
-    INT,
-    default=1000,
-    importance=LOW,
-    doc="How many latest versions are kept in memory.",
-)
-LATEST_CACHE_TTL: Final = Key(
-    "latest.cache.ttl.sec",
-    INT,
-    default=-1,
-    importance=LOW,
-    doc="After how many seconds the latest version is fetched again; -1: never.",
-)
-USE_METADATA: Final[Key[str | None]] = Key(
-    "use.latest.with.metadata",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="Write with the subject's latest schema that has this metadata, as key=value pairs "
-    "separated by commas; needs auto.register.schemas=false.",
-)
-KEY_STRATEGY: Final = Key(
-    "key.subject.name.strategy",
-    CLASS,
-    default=TOPIC_NAME,
-    importance=MEDIUM,
-    doc="How the subject of a key's schema is named: ⟨topic⟩-key, the record's full name, or "
-    "⟨topic⟩-⟨record name⟩.",
-    check=one_of(TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME),
-)
-VALUE_STRATEGY: Final = Key(
-    "value.subject.name.strategy",
-    CLASS,
-    default=TOPIC_NAME,
-    importance=MEDIUM,
-    doc="How the subject of a value's schema is named: ⟨topic⟩-value, the record's full name, or "
-    "⟨topic⟩-⟨record name⟩.",
-    check=one_of(TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME),
-)
-BASIC_SOURCE: Final = Key(
-    "basic.auth.credentials.source",
-    STRING,
-    default="URL",
-    importance=MEDIUM,
-    doc="Where user and password come from: the URL (URL) or basic.auth.user.info (USER_INFO).",
-    check=one_of("URL", "USER_INFO"),
-)
-USER_INFO: Final = Key(
-    "basic.auth.user.info",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="user:password, with basic.auth.credentials.source=USER_INFO.",
-)
-OLD_USER_INFO: Final = Key(
-    "schema.registry.basic.auth.user.info",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The old name of basic.auth.user.info; takes precedence if both are set.",
-)
-BEARER_SOURCE: Final = Key(
-    "bearer.auth.credentials.source",
-    STRING,
-    default="STATIC_TOKEN",
-    importance=MEDIUM,
-    doc="Where the bearer token comes from; if set, requests contain bearer.auth.token. Tokens "
-    "fetched from an identity provider (OAUTHBEARER and others) are not supported.",
-    check=one_of("STATIC_TOKEN"),
-)
-BEARER_TOKEN: Final = Key(
-    "bearer.auth.token",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The bearer token, with bearer.auth.credentials.source=STATIC_TOKEN.",
-)
-LOGICAL_CLUSTER: Final[Key[str | None]] = Key(
-    "bearer.auth.logical.cluster",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="Sent with the bearer token as header target-sr-cluster.",
-)
-IDENTITY_POOL: Final[Key[str | None]] = Key(
-    "bearer.auth.identity.pool.id",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="Sent with the bearer token as header Confluent-Identity-Pool-Id.",
-)
-PROXY_HOST: Final = Key(
-    "proxy.host",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="Host of the HTTP proxy through which the registry is reached; empty: none.",
-)
-PROXY_PORT: Final = Key(
-    "proxy.port", INT, default=-1, importance=LOW, doc="Port of the HTTP proxy."
-)
-CONNECT_TIMEOUT: Final = Key(
-    "http.connect.timeout.ms",
-    INT,
-    default=60_000,
-    importance=LOW,
-    doc="How long a connection to the registry may take, in milliseconds.",
-)
-READ_TIMEOUT: Final = Key(
-    "http.read.timeout.ms",
-    INT,
-    default=60_000,
-    importance=LOW,
-    doc="How long the registry may take to answer, in milliseconds.",
-)
-MAX_RETRIES: Final = Key(
-    "max.retries",
-    INT,
-    default=3,
-    importance=LOW,
-    doc="How often a request is retried before the batch fails (and is retried according to "
-    "errors.retry.timeout). A request that timed out is not retried.",
-)
-RETRY_WAIT: Final = Key(
-    "retries.wait.ms",
-    INT,
-    default=1000,
-    importance=LOW,
-    doc="The maximum delay before the first retry, in milliseconds; it doubles with each retry.",
-)
-RETRY_MAX_WAIT: Final = Key(
-    "retries.max.wait.ms",
-    INT,
-    default=20_000,
-    importance=LOW,
-    doc="The maximum delay before any retry, in milliseconds.",
-)
+    check=checking("http://, https:// or mock:// URLs", _bad_url), importance=HIGH)
+MAX_SCHEMAS: Final = number("max.schemas.per.subject", 1000,
+    "How many schemas of the registry are kept in memory.", importance=LOW)
+NORMALIZE: Final = flag("normalize.schemas", False,
+    "Whether the registry normalizes schemas before it compares them, so that insignificant "
+    "differences in order and notation are ignored.")
+AUTO_REGISTER: Final = flag("auto.register.schemas", True,
+    "Whether to register unknown schemas when they are first written.")
+USE_ID: Final = number("use.schema.id", -1,
+    "Write with the schema of this id; needs auto.register.schemas=false.", importance=LOW)
+ID_STRICT: Final = flag("id.compatibility.strict", True,
+    "With use.schema.id: refuse records whose schema is incompatible with the chosen one.",
+    importance=LOW)
+USE_LATEST: Final = flag("use.latest.version", False,
+    "Write with the subject's latest schema; needs auto.register.schemas=false.", importance=LOW)
+LATEST_STRICT: Final = flag("latest.compatibility.strict", True,
+    "With use.latest.version: refuse records whose schema is incompatible with the latest one.",
+    importance=LOW)
+LATEST_CACHE_SIZE: Final = number("latest.cache.size", 1000,
+    "How many latest versions are kept in memory.", importance=LOW)
+LATEST_CACHE_TTL: Final = number("latest.cache.ttl.sec", -1,
+    "After how many seconds the latest version is fetched again; -1: never.", importance=LOW)
+USE_METADATA: Final = text("use.latest.with.metadata", None,
+    "Write with the subject's latest schema that has this metadata, as key=value pairs separated "
+    "by commas; needs auto.register.schemas=false.", importance=LOW)
+KEY_STRATEGY: Final = class_name("key.subject.name.strategy", TOPIC_NAME,
+    "How the subject of a key's schema is named: ⟨topic⟩-key, the record's full name, or "
+    "⟨topic⟩-⟨record name⟩.", check=one_of(TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
+VALUE_STRATEGY: Final = class_name("value.subject.name.strategy", TOPIC_NAME,
+    "How the subject of a value's schema is named: ⟨topic⟩-value, the record's full name, or "
+    "⟨topic⟩-⟨record name⟩.", check=one_of(TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
+BASIC_SOURCE: Final = choice("basic.auth.credentials.source", "URL", ("URL", "USER_INFO"),
+    "Where user and password come from: the URL (URL) or basic.auth.user.info (USER_INFO).")
+USER_INFO: Final = secret("basic.auth.user.info", "",
+    "user:password, with basic.auth.credentials.source=USER_INFO.")
+OLD_USER_INFO: Final = secret("schema.registry.basic.auth.user.info", "",
+    "The old name of basic.auth.user.info; takes precedence if both are set.")
+BEARER_SOURCE: Final = choice("bearer.auth.credentials.source", "STATIC_TOKEN", ("STATIC_TOKEN",),
+    "Where the bearer token comes from; if set, requests contain bearer.auth.token. Tokens "
+    "fetched from an identity provider (OAUTHBEARER and others) are not supported.")
+BEARER_TOKEN: Final = secret("bearer.auth.token", "",
+    "The bearer token, with bearer.auth.credentials.source=STATIC_TOKEN.")
+LOGICAL_CLUSTER: Final = text("bearer.auth.logical.cluster", None,
+    "Sent with the bearer token as header target-sr-cluster.")
+IDENTITY_POOL: Final = text("bearer.auth.identity.pool.id", None,
+    "Sent with the bearer token as header Confluent-Identity-Pool-Id.")
+PROXY_HOST: Final = text("proxy.host", "",
+    "Host of the HTTP proxy through which the registry is reached; empty: none.", importance=LOW)
+PROXY_PORT: Final = number("proxy.port", -1, "Port of the HTTP proxy.", importance=LOW)
+CONNECT_TIMEOUT: Final = number("http.connect.timeout.ms", 60_000,
+    "How long a connection to the registry may take, in milliseconds.", importance=LOW)
+READ_TIMEOUT: Final = number("http.read.timeout.ms", 60_000,
+    "How long the registry may take to answer, in milliseconds.", importance=LOW)
+MAX_RETRIES: Final = number("max.retries", 3,
+    "How often a request is retried before the batch fails (and is retried according to "
+    "errors.retry.timeout). A request that timed out is not retried.", importance=LOW)
+RETRY_WAIT: Final = number("retries.wait.ms", 1000,
+    "The maximum delay before the first retry, in milliseconds; it doubles with each retry.",
+    importance=LOW)
+RETRY_MAX_WAIT: Final = number("retries.max.wait.ms", 20_000,
+    "The maximum delay before any retry, in milliseconds.", importance=LOW)
 
 SSL: Final = "schema.registry.ssl."
 
@@ -268,91 +134,41 @@ def _bad_store(kind: str | None) -> str | None:
 
 _STORE_KIND: Final = checking("PEM or PKCS12", _bad_store)
 
-KEYSTORE_TYPE: Final = Key(
-    f"{SSL}keystore.type",
-    STRING,
-    default="JKS",
-    importance=MEDIUM,
-    doc="Format of the key store: PEM or PKCS12. (JKS, the default in Java, can only be read there;"
-    " keytool -importkeystore -deststoretype pkcs12 converts one.)",
-    check=_STORE_KIND,
-)
-KEYSTORE_LOCATION: Final[Key[str | None]] = Key(
-    f"{SSL}keystore.location", STRING, default=None, importance=HIGH, doc="File of the key store."
-)
-KEYSTORE_PASSWORD: Final[Key[Secret | None]] = Key(
-    f"{SSL}keystore.password", PASSWORD, default=None, importance=HIGH, doc="Its password."
-)
-KEYSTORE_KEY: Final[Key[Secret | None]] = Key(
-    f"{SSL}keystore.key",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The private key, as PEM; with keystore type PEM, instead of a file.",
-)
-KEYSTORE_CHAIN: Final[Key[Secret | None]] = Key(
-    f"{SSL}keystore.certificate.chain",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The certificate and its chain, as PEM.",
-)
-KEY_PASSWORD: Final[Key[Secret | None]] = Key(
-    f"{SSL}key.password",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="Password of the private key.",
-)
-TRUSTSTORE_TYPE: Final = Key(
-    f"{SSL}truststore.type",
-    STRING,
-    default="JKS",
-    importance=MEDIUM,
-    doc="Format of the trust store: PEM or PKCS12.",
-    check=_STORE_KIND,
-)
-TRUSTSTORE_LOCATION: Final[Key[str | None]] = Key(
-    f"{SSL}truststore.location",
-    STRING,
-    default=None,
-    importance=HIGH,
-    doc="File with the trusted certificates; unset: the usual authorities are trusted.",
-)
-TRUSTSTORE_PASSWORD: Final[Key[Secret | None]] = Key(
-    f"{SSL}truststore.password", PASSWORD, default=None, importance=HIGH, doc="Its password."
-)
-TRUSTSTORE_CERTIFICATES: Final[Key[Secret | None]] = Key(
-    f"{SSL}truststore.certificates",
-    PASSWORD,
-    default=None,
-    importance=HIGH,
-    doc="The trusted certificates, as PEM.",
-)
-SSL_HOST_CHECK: Final = Key(
-    f"{SSL}endpoint.identification.algorithm",
-    STRING,
-    default="https",
-    importance=LOW,
-    doc="Whether the registry's certificate must name its host; empty: no.",
-    check=one_of("https", "", ignore_case=True),
-)
-ENABLED_PROTOCOLS: Final = Key(
-    f"{SSL}enabled.protocols",
-    LIST,
-    default=("TLSv1.2", "TLSv1.3"),
-    importance=MEDIUM,
-    doc="TLS versions that may be used: TLSv1.2, TLSv1.3.",
-)
+KEYSTORE_TYPE: Final = text(f"{SSL}keystore.type", "JKS",
+    "Format of the key store: PEM or PKCS12. (JKS, the default in Java, can only be read there; "
+    "keytool -importkeystore -deststoretype pkcs12 converts one.)", check=_STORE_KIND)
+KEYSTORE_LOCATION: Final = text(f"{SSL}keystore.location", None,
+    "File of the key store.", importance=HIGH)
+KEYSTORE_PASSWORD: Final = secret(f"{SSL}keystore.password", None, "Its password.", importance=HIGH)
+KEYSTORE_KEY: Final = secret(f"{SSL}keystore.key", None,
+    "The private key, as PEM; with keystore type PEM, instead of a file.", importance=HIGH)
+KEYSTORE_CHAIN: Final = secret(f"{SSL}keystore.certificate.chain", None,
+    "The certificate and its chain, as PEM.", importance=HIGH)
+KEY_PASSWORD: Final = secret(f"{SSL}key.password", None,
+    "Password of the private key.", importance=HIGH)
+TRUSTSTORE_TYPE: Final = text(f"{SSL}truststore.type", "JKS",
+    "Format of the trust store: PEM or PKCS12.", check=_STORE_KIND)
+TRUSTSTORE_LOCATION: Final = text(f"{SSL}truststore.location", None,
+    "File with the trusted certificates; unset: the usual authorities are trusted.",
+    importance=HIGH)
+TRUSTSTORE_PASSWORD: Final = secret(f"{SSL}truststore.password", None,
+    "Its password.", importance=HIGH)
+TRUSTSTORE_CERTIFICATES: Final = secret(f"{SSL}truststore.certificates", None,
+    "The trusted certificates, as PEM.", importance=HIGH)
+SSL_HOST_CHECK: Final = choice(f"{SSL}endpoint.identification.algorithm", "https", ("https", ""),
+    "Whether the registry's certificate must name its host; empty: no.", ignore_case=True,
+    importance=LOW)
+ENABLED_PROTOCOLS: Final = listing(f"{SSL}enabled.protocols", ("TLSv1.2", "TLSv1.3"),
+    "TLS versions that may be used: TLSv1.2, TLSv1.3.")
 
-_SERVER_ONLY: Final = "Ignored: Python's TLS library chooses it."
+_CHOSEN: Final = "Python's TLS library chooses it"
 _IGNORED: Final[tuple[Key[object], ...]] = (
-    Key(f"{SSL}protocol", STRING, "TLSv1.3", MEDIUM, _SERVER_ONLY),
-    Key(f"{SSL}provider", STRING, None, MEDIUM, _SERVER_ONLY),
-    Key(f"{SSL}cipher.suites", LIST, None, LOW, _SERVER_ONLY),
-    Key(f"{SSL}keymanager.algorithm", STRING, "SunX509", LOW, _SERVER_ONLY),
-    Key(f"{SSL}trustmanager.algorithm", STRING, "PKIX", LOW, _SERVER_ONLY),
-    Key(f"{SSL}secure.random.implementation", STRING, None, LOW, _SERVER_ONLY),
+    ignored(f"{SSL}protocol", "TLSv1.3", _CHOSEN, importance=MEDIUM),
+    ignored(f"{SSL}provider", None, _CHOSEN, importance=MEDIUM),
+    ignored(f"{SSL}cipher.suites", None, _CHOSEN, kind=LIST),
+    ignored(f"{SSL}keymanager.algorithm", "SunX509", _CHOSEN),
+    ignored(f"{SSL}trustmanager.algorithm", "PKIX", _CHOSEN),
+    ignored(f"{SSL}secure.random.implementation", None, _CHOSEN),
 )
 
 
@@ -362,14 +178,9 @@ def _unsupported(name: str, feature: str, *allowed: str) -> Key[str | None]:
     def problem(value: str | None) -> str | None:
         return None if not value or value in allowed else f"{feature} is not supported"
 
-    return Key(
-        name,
-        STRING,
-        default=allowed[0] if allowed else None,
-        importance=LOW,
-        doc=f"{feature} is not supported; a value that requests it is refused.",
-        check=checking("not supported", problem),
-    )
+    return text(name, allowed[0] if allowed else None,
+        f"{feature} is not supported; a value that requests it is refused.",
+        check=checking("not supported", problem), importance=LOW)
 
 
 _REFUSED: Final[tuple[Key[object], ...]] = (
@@ -384,13 +195,8 @@ _REFUSED: Final[tuple[Key[object], ...]] = (
     ),
     _unsupported("bearer.auth.issuer.endpoint.url", "A token from an identity provider"),
     _unsupported("bearer.auth.client.id", "A token from an identity provider"),
-    Key(
-        "bearer.auth.client.secret",
-        PASSWORD,
-        None,
-        LOW,
-        "A token from an identity provider is not supported.",
-    ),
+    secret("bearer.auth.client.secret", None,
+        "A token from an identity provider is not supported.", importance=LOW),
     _unsupported("bearer.auth.scope", "A token from an identity provider"),
     _unsupported("bearer.auth.custom.provider.class", "A Java class"),
     _unsupported(f"{SSL}engine.factory.class", "A Java class"),
@@ -398,43 +204,24 @@ _REFUSED: Final[tuple[Key[object], ...]] = (
     _unsupported("rule.actions", "A rule of a data contract"),
 )
 _UNUSED: Final[tuple[Key[object], ...]] = (
-    Key("bearer.auth.scope.claim.name", STRING, "scope", LOW, "Ignored."),
-    Key("bearer.auth.sub.claim.name", STRING, "sub", LOW, "Ignored."),
-    Key("bearer.auth.cache.expiry.buffer.seconds", SHORT, 300, LOW, "Ignored."),
-    Key("rule.service.loader.enable", BOOLEAN, True, LOW, "Ignored: there are no rules."),
-    Key("propagate.schema.tags", BOOLEAN, False, LOW, "Ignored: tags are not changed."),
-    Key("schema.format", STRING, None, LOW, "Ignored."),
-    Key("schema.reflection", BOOLEAN, False, LOW, "Ignored."),
+    ignored("bearer.auth.scope.claim.name", "scope"),
+    ignored("bearer.auth.sub.claim.name", "sub"),
+    ignored("bearer.auth.cache.expiry.buffer.seconds", 300, kind=SHORT),
+    ignored("rule.service.loader.enable", True, "there are no rules"),
+    ignored("propagate.schema.tags", False, "tags are not changed"),
+    ignored("schema.format", None),
+    ignored("schema.reflection", False),
 )
 
-CACHE_SIZE: Final = Key(
-    "schemas.cache.config",
-    INT,
-    default=1000,
-    importance=LOW,
-    doc="How many converted schemas are kept in memory.",
-)
-SUM_TYPES: Final = Key(
-    "generalized.sum.type.support",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Represent enums and unions in the same way for Avro, JSON Schema and Protobuf.",
-)
-IGNORE_DEFAULT: Final = Key(
-    "ignore.default.for.nullables",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Write null, rather than the default, for optional fields that are null.",
-)
-SCRUB_NAMES: Final = Key(
-    "scrub.invalid.names",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Replace characters that are not allowed in names by underscores.",
-)
+CACHE_SIZE: Final = number("schemas.cache.config", 1000,
+    "How many converted schemas are kept in memory.", importance=LOW)
+SUM_TYPES: Final = flag("generalized.sum.type.support", False,
+    "Represent enums and unions in the same way for Avro, JSON Schema and Protobuf.")
+IGNORE_DEFAULT: Final = flag("ignore.default.for.nullables", False,
+    "Write null, rather than the default, for optional fields that are null.")
+SCRUB_NAMES: Final = flag("scrub.invalid.names", False,
+    "Replace characters that are not allowed in names by underscores.")
+# fmt: on
 
 
 def _refuse_jks(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
