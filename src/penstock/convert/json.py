@@ -18,8 +18,8 @@ import orjson
 from penstock import KAFKA_VERSION
 from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
-from penstock.config.checks import one_of
-from penstock.config.define import BOOLEAN, HIGH, INT, LOW, STRING, Config, ConfigDef, Key, Width
+from penstock.config.declare import Group
+from penstock.config.define import HIGH, LOW, Config, ConfigDef, Width
 from penstock.convert.json_fields import (
     Attempts,
     ReadFields,
@@ -57,71 +57,34 @@ from penstock.data.records import Column, Failed
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
 
-SCHEMAS_ENABLE: Final = Key(
-    "schemas.enable",
-    BOOLEAN,
-    default=True,
-    importance=HIGH,
-    doc="Include schemas within each of the serialized values and keys.",
-    group="Schemas",
-    order=0,
-    width=Width.MEDIUM,
-    display_name="Enable Schemas",
-)
-CACHE_SIZE: Final = Key(
-    "schemas.cache.size",
-    INT,
-    default=1000,
-    importance=HIGH,
-    doc="The maximum number of schemas that can be cached in this converter instance.",
-    group="Schemas",
-    order=1,
-    width=Width.MEDIUM,
-    display_name="Schema Cache Size",
-)
-SCHEMA_CONTENT: Final[Key[str | None]] = Key(
-    "schema.content",
-    STRING,
-    default=None,
-    importance=HIGH,
-    doc="When set, this is used as the schema for all messages, and the schemas within each of the "
+# fmt: off
+_SCHEMAS: Final = Group("Schemas", importance=HIGH, first=0)
+SCHEMAS_ENABLE: Final = _SCHEMAS.flag("schemas.enable", True,
+    "Include schemas within each of the serialized values and keys.", width=Width.MEDIUM,
+    label="Enable Schemas")
+CACHE_SIZE: Final = _SCHEMAS.number("schemas.cache.size", 1000,
+    "The maximum number of schemas that can be cached in this converter instance.",
+    width=Width.MEDIUM, label="Schema Cache Size")
+SCHEMA_CONTENT: Final = _SCHEMAS.text("schema.content", None,
+    "When set, this is used as the schema for all messages, and the schemas within each of the "
     "message will be ignored.Otherwise, the schema will be included in the content of each "
     "message. This configuration applies only 'schemas.enable' is true, and it exclusively "
-    "affects the sink connector.",
-    group="Schemas",
-    order=2,
-    width=Width.MEDIUM,
-    display_name="Schema Content",
-)
-DECIMAL_FORMAT: Final = Key(
+    "affects the sink connector.", width=Width.MEDIUM, label="Schema Content")
+_SERIALIZATION: Final = Group("Serialization", importance=LOW, first=0)
+DECIMAL_FORMAT: Final = _SERIALIZATION.choice(
     "decimal.format",
-    STRING,
-    default=DecimalFormat.BASE64.value,
-    importance=LOW,
-    doc="Controls which format this converter will serialize decimals in. This value is case "
-    "insensitive and can be either 'BASE64' (default) or 'NUMERIC'",
-    check=one_of(DecimalFormat.NUMERIC.value, DecimalFormat.BASE64.value, ignore_case=True),
-    group="Serialization",
-    order=0,
-    width=Width.MEDIUM,
-    display_name="Decimal Format",
-)
-REPLACE_NULL: Final = Key(
-    "replace.null.with.default",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether to replace fields that have a default value and that are null to the default "
-    "value. When set to true, the default value is used, otherwise null is used.",
-    group="Serialization",
-    order=1,
-    width=Width.MEDIUM,
-    display_name="Replace null with default",
-)
+    DecimalFormat.BASE64.value,
+    (DecimalFormat.NUMERIC.value, DecimalFormat.BASE64.value),
+    "Controls which format this converter will serialize decimals in. This value is case "
+    "insensitive and can be either 'BASE64' (default) or 'NUMERIC'", ignore_case=True,
+    width=Width.MEDIUM, label="Decimal Format")
+REPLACE_NULL: Final = _SERIALIZATION.flag("replace.null.with.default", True,
+    "Whether to replace fields that have a default value and that are null to the default value. "
+    "When set to true, the default value is used, otherwise null is used.", width=Width.MEDIUM,
+    label="Replace null with default")
+# fmt: on
 
-JSON_CONVERTER: Final = ConfigDef(
-    CONVERTER_TYPE, SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT, DECIMAL_FORMAT, REPLACE_NULL
-)
+JSON_CONVERTER: Final = ConfigDef(CONVERTER_TYPE, *_SCHEMAS, *_SERIALIZATION)
 
 _NO_ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.config.checks import one_of
-from penstock.config.define import LOW, STRING, ConfigDef, Key
+from penstock.config.declare import choice
+from penstock.config.define import LOW, ConfigDef
 
-CONVERTER_TYPE: Final[Key[str | None]] = Key(
-    "converter.type",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="How this converter will be used.",
-    check=one_of("key", "value", "header"),
-)
+# fmt: off
+CONVERTER_TYPE: Final = choice("converter.type", None, ("key", "value", "header"),
+    "How this converter will be used.", importance=LOW)
+# fmt: on
 """Required in Kafka Connect, where the runtime always sets it; here `use` replaces it."""
 
 ANY_CONVERTER: Final = ConfigDef(CONVERTER_TYPE)

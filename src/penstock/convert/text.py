@@ -14,7 +14,8 @@ from typing import Any, Final
 from penstock import KAFKA_VERSION
 from penstock.api.converter import Converter, Use
 from penstock.api.plugin import Plugin
-from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key, Width, invalid
+from penstock.config.declare import text
+from penstock.config.define import HIGH, Config, ConfigDef, Width, invalid
 from penstock.convert.settings import CONVERTER_TYPE
 from penstock.data.records import Column, Failed
 from penstock.data.schema import OPTIONAL_STRING, Schema, Type, Value
@@ -115,16 +116,11 @@ class _KnownCharset:
         return "a Java character set name"
 
 
-ENCODING: Final = Key(
-    "converter.encoding",
-    STRING,
-    default="UTF-8",
-    importance=HIGH,
-    doc="The name of the Java character set to use for encoding strings as byte arrays.",
-    check=_KnownCharset(),
-    width=Width.MEDIUM,
-    display_name="Encoding",
-)
+# fmt: off
+ENCODING: Final = text("converter.encoding", "UTF-8",
+    "The name of the Java character set to use for encoding strings as byte arrays.",
+    check=_KnownCharset(), importance=HIGH, width=Width.MEDIUM, label="Encoding")
+# fmt: on
 
 STRING_CONVERTER: Final = ConfigDef(CONVERTER_TYPE, ENCODING)
 

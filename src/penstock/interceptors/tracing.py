@@ -29,18 +29,14 @@ from penstock.api import (
     TopicPartition,
 )
 from penstock.api.settings import (
-    DOUBLE,
     HIGH,
     LOW,
-    MEDIUM,
-    PASSWORD,
-    STRING,
     Config,
     ConfigDef,
-    Key,
-    Secret,
-    between,
     checking,
+    double,
+    secret,
+    text,
     unless_none,
 )
 
@@ -49,48 +45,26 @@ if TYPE_CHECKING:
 
 TRACING: Final = Extra("tracing", "Tracing interceptors", ("opentelemetry",))
 
-ENDPOINT: Final = Key(
-    "penstock.tracing.endpoint",
-    STRING,
-    default=None,
-    importance=HIGH,
-    check=unless_none(
-        checking(
-            "an http or https URL",
-            lambda url: (
-                None
-                if url.startswith(("http://", "https://"))
-                else "The endpoint must be a URL that begins with http:// or https://"
-            ),
-        )
-    ),
-    doc="Where to send spans: the full URL of an OTLP receiver, such as "
+
+def _endpoint_problem(url: str) -> str | None:
+    if url.startswith(("http://", "https://")):
+        return None
+    return "The endpoint must be a URL that begins with http:// or https://"
+
+
+# fmt: off
+ENDPOINT: Final = text("penstock.tracing.endpoint", None,
+    "Where to send spans: the full URL of an OTLP receiver, such as "
     "http://collector:4318/v1/traces. By default what OpenTelemetry's variables specify "
     "(`OTEL_EXPORTER_OTLP_ENDPOINT`, …), or http://localhost:4318/v1/traces.",
-)
-SERVICE: Final = Key(
-    "penstock.tracing.service.name",
-    STRING,
-    default="penstock",
-    importance=MEDIUM,
-    doc="The service name of the spans.",
-)
-RATIO: Final = Key(
-    "penstock.tracing.sample.ratio",
-    DOUBLE,
-    default=1.0,
-    importance=MEDIUM,
-    check=between(0, 1),
-    doc="The fraction of new traces that is recorded, from 0 to 1. A continued trace is recorded "
-    "if it was recorded before.",
-)
-HEADERS: Final = Key(
-    "penstock.tracing.headers",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="Headers of requests to the receiver: `name=value`, separated by commas.",
-)
+    check=unless_none(checking("an http or https URL", _endpoint_problem)), importance=HIGH)
+SERVICE: Final = text("penstock.tracing.service.name", "penstock", "The service name of the spans.")
+RATIO: Final = double("penstock.tracing.sample.ratio", 1.0,
+    "The fraction of new traces that is recorded, from 0 to 1. A continued trace is recorded if "
+    "it was recorded before.", at_least=0, at_most=1)
+HEADERS: Final = secret("penstock.tracing.headers", "",
+    "Headers of requests to the receiver: `name=value`, separated by commas.", importance=LOW)
+# fmt: on
 CONFIG: Final = ConfigDef(ENDPOINT, SERVICE, RATIO, HEADERS)
 
 _OURS: Final = "io.penstock.interceptors."

@@ -10,18 +10,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from penstock.api import ConsumerInterceptor, ProducerInterceptor
-from penstock.config.define import LIST, ConfigDef, Key, invalid
+from penstock.config.declare import listing
+from penstock.config.define import ConfigDef, invalid
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import InterceptorPlan
 from penstock.plugins.ref import PluginRef
 from penstock.plugins.registry import Kind, Registry
 
-CLASSES: Final = Key(
-    "interceptor.classes",
-    LIST,
-    default=(),
-    doc="Interceptors of the client.",
-)
+# fmt: off
+CLASSES: Final = listing("interceptor.classes", (), "Interceptors of the client.")
+# fmt: on
 OWN: Final = "penstock."
 """Prefixes of settings that only interceptors read."""
 

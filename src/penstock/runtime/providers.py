@@ -16,7 +16,8 @@ from penstock import KAFKA_VERSION
 from penstock.api import Plugin
 from penstock.api.provider import ConfigProvider
 from penstock.config.checks import checking
-from penstock.config.define import HIDDEN, LIST, STRING, Config, ConfigDef, Key, Props, under
+from penstock.config.declare import listing, text
+from penstock.config.define import HIDDEN, Config, ConfigDef, Props, under
 from penstock.config.properties import parse_properties_text
 from penstock.config.providers import Ask, Lookup, ProviderFailed, Transformed, masked, transformed
 from penstock.config.redaction import redacted, without
@@ -30,12 +31,9 @@ log = logging.getLogger(__name__)
 _PACKAGE: Final = "org.apache.kafka.common.config.provider"
 _REMEMBERED: Final = 10_000
 
-ALLOWED_PATHS = Key(
-    "allowed.paths",
-    LIST,
-    default=None,
-    doc="Absolute paths of the directories and files that may be read; unset: all.",
-)
+# fmt: off
+ALLOWED_PATHS = listing("allowed.paths", None,
+    "Absolute paths of the directories and files that may be read; unset: all.")
 
 
 def _bad_pattern(text: str | None) -> str | None:
@@ -46,13 +44,10 @@ def _bad_pattern(text: str | None) -> str | None:
     return None
 
 
-ALLOWLIST_PATTERN = Key(
-    "allowlist.pattern",
-    STRING,
-    default=".*",
-    check=checking("a regular expression", _bad_pattern),
-    doc="Regular expression that the whole name of a variable must match.",
-)
+ALLOWLIST_PATTERN = text("allowlist.pattern", ".*",
+    "Regular expression that the whole name of a variable must match.",
+    check=checking("a regular expression", _bad_pattern))
+# fmt: on
 
 
 class _AllowedPaths:

@@ -9,7 +9,8 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final
 
-from penstock.config.define import HIGH, LIST, Config, ConfigDef, Key, invalid
+from penstock.config.declare import listing
+from penstock.config.define import HIGH, REQUIRED, Config, ConfigDef, invalid
 from penstock.data.java_dates import DateFormat
 from penstock.data.logical import MS_PER_DAY, date_to_days, time_to_ms, timestamp_to_ms
 from penstock.data.schema import (
@@ -110,15 +111,12 @@ def _bad_spec(spec: Sequence[str] | None) -> str | None:
     return None
 
 
-SPEC: Final = Key(
-    "spec",
-    LIST,
-    importance=HIGH,
-    check=Entries(PAIRS, _bad_spec),
-    doc="Pairs of a field and a type (`id:int64,price:float64`), or a single type for the "
-    "whole key or value. Types are int8, int16, int32, int64, float32, float64, boolean "
-    "and string; bytes can be cast to string only, as base64.",
-)
+# fmt: off
+SPEC: Final = listing("spec", REQUIRED,
+    "Pairs of a field and a type (`id:int64,price:float64`), or a single type for the whole key "
+    "or value. Types are int8, int16, int32, int64, float32, float64, boolean and string; bytes "
+    "can be cast to string only, as base64.", check=Entries(PAIRS, _bad_spec), importance=HIGH)
+# fmt: on
 
 CAST: Final = ConfigDef(SPEC, REPLACE_NULL)
 

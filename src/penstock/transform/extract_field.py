@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.declare import text
+from penstock.config.define import REQUIRED, Config, ConfigDef
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import DataError
 from penstock.transform.field_path import FIELD_SYNTAX, steps_of
@@ -13,12 +14,9 @@ from penstock.transform.java import IllegalArgument, not_a_map
 from penstock.transform.settings import REPLACE_NULL, plugin
 from penstock.transform.side import Change, Plan, Rows, SideTransform, is_record
 
-FIELD: Final = Key(
-    "field",
-    STRING,
-    importance=MEDIUM,
-    doc="The field to extract, or the path to it.",
-)
+# fmt: off
+FIELD: Final = text("field", REQUIRED, "The field to extract, or the path to it.")
+# fmt: on
 
 EXTRACT_FIELD: Final = ConfigDef(FIELD, REPLACE_NULL, FIELD_SYNTAX)
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.config.checks import one_of
-from penstock.config.define import HIGH, STRING, Key
+from penstock.config.declare import choice
+from penstock.config.define import HIGH
 from penstock.errors import ConfigInvalid
 
-FIELD_SYNTAX: Final = Key(
-    "field.syntax.version",
-    STRING,
-    default="V1",
-    importance=HIGH,
-    check=one_of("V1", "V2", ignore_case=True),
-    doc="The syntax of `field`: V1 is the name of a top-level field, V2 a path, in which dots lead "
-    "into nested structs or maps. Put a name that contains dots in backticks.",
-)
+# fmt: off
+FIELD_SYNTAX: Final = choice("field.syntax.version", "V1", ("V1", "V2"),
+    "The syntax of `field`: V1 is the name of a top-level field, V2 a path, in which dots lead "
+    "into nested structs or maps. Put a name that contains dots in backticks.", ignore_case=True,
+    importance=HIGH)
+# fmt: on
 
 _TICK: Final = "`"
 _DOT: Final = "."

@@ -6,20 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.declare import text
+from penstock.config.define import Config, ConfigDef
 from penstock.data.schema import Schema, Type, Value, java_class
 from penstock.errors import DataError
 from penstock.transform.java import named_fields, null_in_field
 from penstock.transform.settings import plugin
 from penstock.transform.side import Change, Plan, Rows, SideTransform, is_record
 
-DELIMITER: Final = Key(
-    "delimiter",
-    STRING,
-    default=".",
-    importance=MEDIUM,
-    doc="The separator between the name of a field and that of its parent.",
-)
+# fmt: off
+DELIMITER: Final = text("delimiter", ".",
+    "The separator between the name of a field and that of its parent.")
+# fmt: on
 
 FLATTEN: Final = ConfigDef(DELIMITER)
 

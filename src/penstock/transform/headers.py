@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from penstock.api.transform import Transform
-from penstock.config.checks import entries, non_empty_list, non_null, one_of
-from penstock.config.define import HIGH, LIST, STRING, Config, ConfigDef, Key
+from penstock.config.checks import entries, non_empty_list, non_null
+from penstock.config.declare import choice, listing, text
+from penstock.config.define import HIGH, REQUIRED, Config, ConfigDef
 from penstock.data.records import Column, Failed, Header, Records, Run
 from penstock.data.schema import Field, Schema, Type, Value
 from penstock.data.values import parse
@@ -16,56 +17,29 @@ from penstock.transform.java import NullPointer, schema_text
 from penstock.transform.settings import REPLACE_NULL, plugin
 from penstock.transform.side import Plan, Rows, SideTransform, defaults_of, done, fill, is_record
 
-DROPPED: Final = Key(
-    "headers",
-    LIST,
-    importance=HIGH,
-    check=entries(may_be_empty=False, may_repeat=True),
-    doc="Names of the headers to remove.",
-)
+# fmt: off
+DROPPED: Final = listing("headers", REQUIRED,
+    "Names of the headers to remove.", check=entries(may_be_empty=False, may_repeat=True),
+    importance=HIGH)
 
 DROP_HEADERS: Final = ConfigDef(DROPPED)
 
-HEADER: Final = Key(
-    "header",
-    STRING,
-    importance=HIGH,
-    check=non_null(),
-    doc="The name of the header.",
-)
-LITERAL: Final = Key(
-    "value.literal",
-    STRING,
-    importance=HIGH,
-    check=non_null(),
-    doc="The value of the header; its type is inferred: `12`, `true`, "
-    '`[1,2]`, `{"a":1}`, `2024-02-29`, otherwise a string.',
-)
+HEADER: Final = text("header", REQUIRED,
+    "The name of the header.", check=non_null(), importance=HIGH)
+LITERAL: Final = text("value.literal", REQUIRED,
+    'The value of the header; its type is inferred: `12`, `true`, `[1,2]`, `{"a":1}`, '
+    "`2024-02-29`, otherwise a string.", check=non_null(), importance=HIGH)
 
 INSERT_HEADER: Final = ConfigDef(HEADER, LITERAL)
 
-FIELDS: Final = Key(
-    "fields",
-    LIST,
-    importance=HIGH,
-    check=non_empty_list(),
-    doc="The fields whose values go into headers.",
-)
-HEADERS: Final = Key(
-    "headers",
-    LIST,
-    importance=HIGH,
-    check=non_empty_list(),
-    doc="Names of the headers, in the order of `fields`.",
-)
+FIELDS: Final = listing("fields", REQUIRED,
+    "The fields whose values go into headers.", check=non_empty_list(), importance=HIGH)
+HEADERS: Final = listing("headers", REQUIRED,
+    "Names of the headers, in the order of `fields`.", check=non_empty_list(), importance=HIGH)
 MOVE: Final = "move"
-OPERATION: Final = Key(
-    "operation",
-    STRING,
-    importance=HIGH,
-    check=one_of(MOVE, "copy"),
-    doc="Whether the fields are removed (move) or stay (copy).",
-)
+OPERATION: Final = choice("operation", REQUIRED, (MOVE, "copy"),
+    "Whether the fields are removed (move) or stay (copy).", importance=HIGH)
+# fmt: on
 
 HEADER_FROM: Final = ConfigDef(FIELDS, HEADERS, OPERATION, REPLACE_NULL)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.declare import text
+from penstock.config.define import REQUIRED, Config, ConfigDef
 from penstock.data.schema import Schema, Type, Value
 from penstock.transform.java import named_fields, null_in_field
 from penstock.transform.settings import plugin
 from penstock.transform.side import Plan, Rows, SideTransform
 
-FIELD: Final = Key(
-    "field",
-    STRING,
-    importance=MEDIUM,
-    doc="The name of the single field of the new struct or map.",
-)
+# fmt: off
+FIELD: Final = text("field", REQUIRED, "The name of the single field of the new struct or map.")
+# fmt: on
 
 HOIST_FIELD: Final = ConfigDef(FIELD)
 

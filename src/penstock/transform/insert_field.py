@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.declare import text
+from penstock.config.define import Config, ConfigDef, Key
 from penstock.data.logical import ms_to_timestamp
 from penstock.data.schema import INT32, INT64, TIMESTAMP, Schema, Type, Value
 from penstock.data.schema import STRING as TEXT
@@ -18,28 +19,22 @@ from penstock.transform.side import ChangeMembers, Plan, Rows, SideTransform, fi
 
 
 def _field(name: str, content: str) -> Key[str | None]:
-    return Key(
+    return text(
         name,
-        STRING,
-        default=None,
-        importance=MEDIUM,
-        doc=f"The name of a field for {content}; unset: none. With a schema the field is optional, "
-        "or required if the name ends with `!` (`?`: optional).",
+        None,
+        f"The name of a field for {content}; unset: none. With a schema the field is optional, or "
+        "required if the name ends with `!` (`?`: optional).",
     )
 
 
+# fmt: off
 TOPIC_FIELD: Final = _field("topic.field", "the record's topic")
 PARTITION_FIELD: Final = _field("partition.field", "the record's partition")
 OFFSET_FIELD: Final = _field("offset.field", "the record's offset (sinks only)")
 TIMESTAMP_FIELD: Final = _field("timestamp.field", "the record's timestamp")
 STATIC_FIELD: Final = _field("static.field", "the string in `static.value`")
-STATIC_VALUE: Final[Key[str | None]] = Key(
-    "static.value",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The value of `static.field`.",
-)
+STATIC_VALUE: Final = text("static.value", None, "The value of `static.field`.")
+# fmt: on
 
 INSERT_FIELD: Final = ConfigDef(
     TOPIC_FIELD,

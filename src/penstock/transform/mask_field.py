@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Final
 
 from penstock.config.checks import entries, non_empty
-from penstock.config.define import HIGH, LIST, LOW, STRING, Config, ConfigDef, Key
+from penstock.config.declare import listing, text
+from penstock.config.define import HIGH, LOW, REQUIRED, Config, ConfigDef
 from penstock.data.logical import EPOCH
 from penstock.data.schema import (
     INT_BITS,
@@ -34,22 +35,13 @@ from penstock.transform.side import (
     is_record,
 )
 
-FIELDS: Final = Key(
-    "fields",
-    LIST,
-    importance=HIGH,
-    check=entries(may_be_empty=False, may_repeat=True),
-    doc="The fields to mask.",
-)
-REPLACEMENT: Final[Key[str | None]] = Key(
-    "replacement",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=non_empty(),
-    doc="The replacement for numbers and strings; unset, every field gets the empty value of its "
-    "type: 0, false, an empty string, list or map.",
-)
+# fmt: off
+FIELDS: Final = listing("fields", REQUIRED,
+    "The fields to mask.", check=entries(may_be_empty=False, may_repeat=True), importance=HIGH)
+REPLACEMENT: Final = text("replacement", None,
+    "The replacement for numbers and strings; unset, every field gets the empty value of its "
+    "type: 0, false, an empty string, list or map.", check=non_empty(), importance=LOW)
+# fmt: on
 
 MASK_FIELD: Final = ConfigDef(FIELDS, REPLACEMENT, REPLACE_NULL)
 

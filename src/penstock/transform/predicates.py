@@ -7,28 +7,21 @@ from typing import Final
 
 from penstock.api.transform import Predicate
 from penstock.config.checks import all_of, non_empty, valid_regex
-from penstock.config.define import MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.declare import text
+from penstock.config.define import REQUIRED, Config, ConfigDef
 from penstock.config.regex import compile_java
 from penstock.data.records import Failed, Records
 from penstock.transform.settings import plugin
 
-PATTERN: Final = Key(
-    "pattern",
-    STRING,
-    importance=MEDIUM,
-    check=all_of(non_empty(), valid_regex()),
-    doc="The Java regular expression that the whole name of the topic must match.",
-)
+# fmt: off
+PATTERN: Final = text("pattern", REQUIRED,
+    "The Java regular expression that the whole name of the topic must match.",
+    check=all_of(non_empty(), valid_regex()))
 
 TOPIC_NAME_MATCHES: Final = ConfigDef(PATTERN)
 
-NAME: Final = Key(
-    "name",
-    STRING,
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The name of the header.",
-)
+NAME: Final = text("name", REQUIRED, "The name of the header.", check=non_empty())
+# fmt: on
 
 HAS_HEADER_KEY: Final = ConfigDef(NAME)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from penstock.config.checks import entries
-from penstock.config.define import LIST, MEDIUM, Config, ConfigDef, Key, invalid
+from penstock.config.declare import listing
+from penstock.config.define import Config, ConfigDef, invalid
 from penstock.data.records import Column, Records
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import ConfigInvalid, DataError
@@ -53,30 +54,14 @@ def _bad_pairs(renames: Sequence[str] | None) -> str | None:
     return None
 
 
-EXCLUDE: Final = Key(
-    "exclude",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    check=entries(may_repeat=True),
-    doc="Fields to drop; takes precedence over `include`.",
-)
-INCLUDE: Final = Key(
-    "include",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    check=entries(may_repeat=True),
-    doc="Fields to keep, by their old names; empty: all.",
-)
-RENAMES: Final = Key(
-    "renames",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    check=Entries(PAIRS, _bad_pairs),
-    doc="Pairs of an old and a new name: `id:key,ts:time`.",
-)
+# fmt: off
+EXCLUDE: Final = listing("exclude", (),
+    "Fields to drop; takes precedence over `include`.", check=entries(may_repeat=True))
+INCLUDE: Final = listing("include", (),
+    "Fields to keep, by their old names; empty: all.", check=entries(may_repeat=True))
+RENAMES: Final = listing("renames", (),
+    "Pairs of an old and a new name: `id:key,ts:time`.", check=Entries(PAIRS, _bad_pairs))
+# fmt: on
 
 REPLACE_FIELD: Final = ConfigDef(EXCLUDE, INCLUDE, RENAMES, REPLACE_NULL)
 

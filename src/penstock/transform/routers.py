@@ -7,7 +7,8 @@ from typing import Final
 
 from penstock.api.transform import Transform
 from penstock.config.checks import valid_regex
-from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
+from penstock.config.declare import Group
+from penstock.config.define import HIGH, REQUIRED, Config, ConfigDef
 from penstock.config.regex import compile_java
 from penstock.data.java_dates import DateFormat, PatternInvalid
 from penstock.data.records import Failed, Records
@@ -17,38 +18,22 @@ from penstock.errors import DataError
 from penstock.transform.java import IllegalArgument, IndexOutOfBounds, schema_text
 from penstock.transform.settings import plugin
 
-REGEX: Final = Key(
-    "regex",
-    STRING,
-    importance=HIGH,
-    check=valid_regex(),
-    doc="A Java regular expression that must match the whole topic name.",
-)
-REPLACEMENT: Final = Key(
-    "replacement",
-    STRING,
-    importance=HIGH,
-    doc="The replacement of the match; `$1` or `${name}` refers to a group, a backslash escapes "
-    "the next character.",
-)
+# fmt: off
+_SETTINGS: Final = Group(importance=HIGH)
+REGEX: Final = _SETTINGS.text("regex", REQUIRED,
+    "A Java regular expression that must match the whole topic name.", check=valid_regex())
+REPLACEMENT: Final = _SETTINGS.text("replacement", REQUIRED,
+    "The replacement of the match; `$1` or `${name}` refers to a group, a backslash escapes the "
+    "next character.")
 
 REGEX_ROUTER: Final = ConfigDef(REGEX, REPLACEMENT)
 
-TOPIC_FORMAT: Final = Key(
-    "topic.format",
-    STRING,
-    default="${topic}-${timestamp}",
-    importance=HIGH,
-    doc="The name of the new topic; `${topic}` is the old one, `${timestamp}` the record's "
-    "timestamp by `timestamp.format`.",
-)
-TIMESTAMP_FORMAT: Final = Key(
-    "timestamp.format",
-    STRING,
-    default="yyyyMMdd",
-    importance=HIGH,
-    doc="The pattern of the timestamp for Java's SimpleDateFormat, in UTC.",
-)
+TOPIC_FORMAT: Final = _SETTINGS.text("topic.format", "${topic}-${timestamp}",
+    "The name of the new topic; `${topic}` is the old one, `${timestamp}` the record's timestamp "
+    "by `timestamp.format`.")
+TIMESTAMP_FORMAT: Final = _SETTINGS.text("timestamp.format", "yyyyMMdd",
+    "The pattern of the timestamp for Java's SimpleDateFormat, in UTC.")
+# fmt: on
 
 TIMESTAMP_ROUTER: Final = ConfigDef(TOPIC_FORMAT, TIMESTAMP_FORMAT)
 

@@ -5,26 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from penstock.config.define import HIGH, INT, STRING, Config, ConfigDef, Key
+from penstock.config.declare import number, text
+from penstock.config.define import HIGH, Config, ConfigDef
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import ConfigInvalid, DataError
 from penstock.transform.settings import REPLACE_NULL, plugin
 from penstock.transform.side import Plan, Rows, SideTransform, fill, is_record
 
-SCHEMA_NAME: Final[Key[str | None]] = Key(
-    "schema.name",
-    STRING,
-    default=None,
-    importance=HIGH,
-    doc="The new name of the schema; unset: unchanged.",
-)
-SCHEMA_VERSION: Final[Key[int | None]] = Key(
-    "schema.version",
-    INT,
-    default=None,
-    importance=HIGH,
-    doc="The new version of the schema; unset: unchanged.",
-)
+# fmt: off
+SCHEMA_NAME: Final = text("schema.name", None,
+    "The new name of the schema; unset: unchanged.", importance=HIGH)
+SCHEMA_VERSION: Final = number("schema.version", None,
+    "The new version of the schema; unset: unchanged.", importance=HIGH)
+# fmt: on
 
 SET_SCHEMA_METADATA: Final = ConfigDef(SCHEMA_NAME, SCHEMA_VERSION, REPLACE_NULL)
 

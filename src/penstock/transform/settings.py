@@ -8,17 +8,15 @@ from typing import Any, Final
 
 from penstock import KAFKA_VERSION
 from penstock.api.plugin import Plugin
-from penstock.config.define import BOOLEAN, MEDIUM, ConfigDef, Key
+from penstock.config.declare import flag
+from penstock.config.define import ConfigDef
 
 PACKAGE: Final = "org.apache.kafka.connect.transforms"
 
-REPLACE_NULL: Final = Key(
-    "replace.null.with.default",
-    BOOLEAN,
-    default=True,
-    importance=MEDIUM,
-    doc="Whether a null field with a default is read as its default (true) or as null.",
-)
+# fmt: off
+REPLACE_NULL: Final = flag("replace.null.with.default", True,
+    "Whether a null field with a default is read as its default (true) or as null.")
+# fmt: on
 
 PAIRS: Final = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 """How Kafka Connect describes settings such as `spec` and `renames`."""

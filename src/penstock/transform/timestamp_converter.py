@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, time
 from enum import Enum
 from typing import Final
 
-from penstock.config.checks import one_of
-from penstock.config.define import HIGH, LOW, MEDIUM, STRING, Config, ConfigDef, Key
+from penstock.config.declare import choice, text
+from penstock.config.define import HIGH, LOW, REQUIRED, Config, ConfigDef
 from penstock.data.java_dates import DateFormat, PatternInvalid, Unparseable
 from penstock.data.logical import (
     MS_PER_DAY,
@@ -60,37 +60,20 @@ _SCHEMAS: Final = {
     Form.TIMESTAMP: TIMESTAMP,
 }
 
-FIELD: Final = Key(
-    "field",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The field to convert; empty: the whole key or value.",
-)
-TARGET_TYPE: Final = Key(
-    "target.type",
-    STRING,
-    importance=HIGH,
-    check=one_of(*(form.value for form in Form)),
-    doc="The target type: string, unix (a number since the epoch), Date, Time or Timestamp.",
-)
-FORMAT: Final = Key(
-    "format",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The pattern of string timestamps for Java's SimpleDateFormat. Required if strings are "
-    "read or written.",
-)
-PRECISION: Final = Key(
-    "unix.precision",
-    STRING,
-    default="milliseconds",
-    importance=LOW,
-    check=one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
-    doc="The unit of Unix timestamps: seconds, milliseconds, microseconds or nanoseconds. A "
-    "coarser unit truncates.",
-)
+# fmt: off
+FIELD: Final = text("field", "",
+    "The field to convert; empty: the whole key or value.", importance=HIGH)
+TARGET_TYPE: Final = choice("target.type", REQUIRED, tuple(form.value for form in Form),
+    "The target type: string, unix (a number since the epoch), Date, Time or Timestamp.",
+    importance=HIGH)
+FORMAT: Final = text("format", "",
+    "The pattern of string timestamps for Java's SimpleDateFormat. Required if strings are read "
+    "or written.")
+PRECISION: Final = choice(
+    "unix.precision", "milliseconds", ("nanoseconds", "microseconds", "milliseconds", "seconds"),
+    "The unit of Unix timestamps: seconds, milliseconds, microseconds or nanoseconds. A coarser "
+    "unit truncates.", importance=LOW)
+# fmt: on
 
 TIMESTAMP_CONVERTER: Final = ConfigDef(FIELD, TARGET_TYPE, FORMAT, PRECISION, REPLACE_NULL)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.config.checks import entries
-from penstock.config.define import HIGH, LIST, Config, ConfigDef, Key
+from penstock.config.declare import listing
+from penstock.config.define import HIGH, REQUIRED, Config, ConfigDef
 from penstock.data.records import Failed, Records
 from penstock.data.schema import Field, Schema, Type, Value
 from penstock.errors import DataError
@@ -13,13 +14,11 @@ from penstock.transform.java import null_in_field
 from penstock.transform.settings import REPLACE_NULL, plugin
 from penstock.transform.side import Plan, Rows, SideTransform, defaults_of, is_record
 
-FIELDS: Final = Key(
-    "fields",
-    LIST,
-    importance=HIGH,
-    check=entries(may_be_empty=False, may_repeat=True),
-    doc="The fields of the value for the key.",
-)
+# fmt: off
+FIELDS: Final = listing("fields", REQUIRED,
+    "The fields of the value for the key.", check=entries(may_be_empty=False, may_repeat=True),
+    importance=HIGH)
+# fmt: on
 
 VALUE_TO_KEY: Final = ConfigDef(FIELDS, REPLACE_NULL)
 
