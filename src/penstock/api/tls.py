@@ -4,9 +4,9 @@ for connectors that are configured with them."""
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.config.define import HIGH, LOW, MEDIUM, PASSWORD, STRING, Importance, Key
-from penstock.host.key_stores import JavaStore, KeyStore, is_pem, opened
-from penstock.host.tls import TlsSettings, client_context, inlined, server_context
+from penstock.config.declare import Group
+from penstock.config.define import HIGH, LOW, MEDIUM, Importance, Key
+from penstock.host.tls import TlsSettings, client_context, server_context
 
 __all__ = [
     "JavaStore",
@@ -46,12 +46,9 @@ _SECRETS: Final[Sequence[tuple[str, str]]] = (
 
 def ssl_keys(prefix: str = "") -> tuple[Key[object], ...]:
     """Java's `ssl.*` settings of a client, under a prefix; none has a default."""
-    texts = [
-        Key(prefix + name, STRING, default=None, importance=importance, doc=doc, group="TLS")
-        for name, importance, doc in _TEXTS
-    ]
-    secrets = [
-        Key(prefix + name, PASSWORD, default=None, importance=HIGH, doc=doc, group="TLS")
-        for name, doc in _SECRETS
-    ]
-    return (*texts, *secrets)
+    tls = Group("TLS", numbered=False)
+    for name, importance, doc in _TEXTS:
+        tls.text(prefix + name, None, doc, importance=importance)
+    for name, doc in _SECRETS:
+        tls.secret(prefix + name, None, doc, importance=HIGH)
+    return tuple(tls)

@@ -37,8 +37,8 @@ from penstock.config.connector_keys import (
     TRANSFORMS,
     VALUE_CONVERTER,
 )
+from penstock.config.declare import flag, text
 from penstock.config.define import (
-    BOOLEAN,
     CLASS,
     HIGH,
     STRING,
@@ -151,18 +151,12 @@ class Plugins:
 
 ANY_PLUGINS: Final = Plugins()
 
-_TRANSFORM_PREDICATE = Key(
-    "predicate",
-    STRING,
-    default=None,
-    doc="Name of the predicate that selects the records to transform; unset: all records.",
-)
-_TRANSFORM_NEGATE = Key(
-    "negate",
-    BOOLEAN,
-    default=False,
-    doc="Whether to transform the records that do not match the predicate instead.",
-)
+# fmt: off
+_TRANSFORM_PREDICATE = text("predicate", None,
+    "Name of the predicate that selects the records to transform; unset: all records.")
+_TRANSFORM_NEGATE = flag("negate", False,
+    "Whether to transform the records that do not match the predicate instead.")
+# fmt: on
 
 
 def enrich(

@@ -9,78 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.config.checks import at_least, one_of
-from penstock.config.define import INT, LONG, STRING, ConfigDef, Importance, Key, Width
+from penstock.config.declare import Group
+from penstock.config.define import LOW, MEDIUM, ConfigDef, Importance, Width
 
-_GROUP: Final = "Automatic Restart"
 _LOW: Final = Importance.LOW
 
-POLICY = Key(
-    "penstock.restart.policy",
-    STRING,
-    default="retriable",
-    importance=Importance.MEDIUM,
-    check=one_of("off", "retriable", "any", ignore_case=True),
-    group=_GROUP,
-    order=1,
-    width=Width.SHORT,
-    display_name="Restart Policy",
-    doc="Which failures of a connector or task lead to an automatic restart: none ('off', as in "
+# fmt: off
+_GROUP: Final = Group("Automatic Restart", importance=LOW)
+POLICY = _GROUP.choice("penstock.restart.policy", "retriable", ("off", "retriable", "any"),
+    "Which failures of a connector or task lead to an automatic restart: none ('off', as in "
     "Kafka Connect), those that may be transient, such as an unreachable server or a killed "
-    "process ('retriable'), or 'any'.",
-)
-ATTEMPTS = Key(
-    "penstock.restart.attempts",
-    INT,
-    default=10,
-    importance=_LOW,
-    check=at_least(-1),
-    group=_GROUP,
-    order=2,
-    width=Width.SHORT,
-    display_name="Restart Attempts",
-    doc="How often one task, or the connector itself, is restarted within the window before it "
-    "stays FAILED; -1: no limit.",
-)
-BACKOFF = Key(
-    "penstock.restart.backoff.ms",
-    LONG,
-    default=5_000,
-    importance=_LOW,
-    check=at_least(0),
-    group=_GROUP,
-    order=3,
-    width=Width.SHORT,
-    display_name="First Wait",
-    doc="Delay before the first restart, in milliseconds; it doubles with each restart within the "
-    "window.",
-)
-BACKOFF_MAX = Key(
-    "penstock.restart.backoff.max.ms",
-    LONG,
-    default=300_000,
-    importance=_LOW,
-    check=at_least(0),
-    group=_GROUP,
-    order=4,
-    width=Width.SHORT,
-    display_name="Longest Wait",
-    doc="Maximum delay before a restart, in milliseconds.",
-)
-WINDOW = Key(
-    "penstock.restart.window.ms",
-    LONG,
-    default=3_600_000,
-    importance=_LOW,
-    check=at_least(1),
-    group=_GROUP,
-    order=5,
-    width=Width.SHORT,
-    display_name="Window",
-    doc="How long a restart counts towards penstock.restart.attempts, in milliseconds.",
-)
+    "process ('retriable'), or 'any'.", ignore_case=True, importance=MEDIUM, width=Width.SHORT,
+    label="Restart Policy")
+ATTEMPTS = _GROUP.number("penstock.restart.attempts", 10,
+    "How often one task, or the connector itself, is restarted within the window before it stays "
+    "FAILED; -1: no limit.", at_least=-1, width=Width.SHORT, label="Restart Attempts")
+BACKOFF = _GROUP.long("penstock.restart.backoff.ms", 5_000,
+    "Delay before the first restart, in milliseconds; it doubles with each restart within the "
+    "window.", at_least=0, width=Width.SHORT, label="First Wait")
+BACKOFF_MAX = _GROUP.long("penstock.restart.backoff.max.ms", 300_000,
+    "Maximum delay before a restart, in milliseconds.", at_least=0, width=Width.SHORT,
+    label="Longest Wait")
+WINDOW = _GROUP.long("penstock.restart.window.ms", 3_600_000,
+    "How long a restart counts towards penstock.restart.attempts, in milliseconds.", at_least=1,
+    width=Width.SHORT, label="Window")
+# fmt: on
 
-RESTART: Final = ConfigDef(POLICY, ATTEMPTS, BACKOFF, BACKOFF_MAX, WINDOW)
+RESTART: Final = ConfigDef(*_GROUP)
 
 
 def restart_settings(

@@ -117,7 +117,7 @@ def topic_group_keys(
         ),
     )
     return tuple(
-        own.embedded(f"{TOPIC_CREATION_PREFIX}{group}.", f"{TOPIC_CREATION_GROUP}: {group}")
+        own.embedded(f"{TOPIC_CREATION_PREFIX}{group}.", f"{TOPIC_CREATION_GROUP.name}: {group}")
     )
 
 

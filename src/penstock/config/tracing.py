@@ -7,22 +7,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.config.checks import valid_regex
-from penstock.config.define import STRING, ConfigDef, Importance, Key, Width
+from penstock.config.declare import Group
+from penstock.config.define import LOW, ConfigDef, Width
 from penstock.config.regex import compile_java
 
-HIDDEN_FIELDS: Final = Key(
-    "penstock.trace.hidden.fields",
-    STRING,
-    default="password|passwd|secret|token|credential|private.?key|api.?key",
-    importance=Importance.LOW,
-    check=valid_regex(),
-    group="Trace",
-    order=1,
-    width=Width.LONG,
-    display_name="Hidden Fields",
-    doc="Fields and headers whose names contain a match of this regex (case insensitive) are "
-    "hidden in `GET /connectors/NAME/trace`. Empty: none.",
-)
+# fmt: off
+_TRACE: Final = Group("Trace")
+HIDDEN_FIELDS: Final = _TRACE.text(
+    "penstock.trace.hidden.fields", "password|passwd|secret|token|credential|private.?key|api.?key",
+    "Fields and headers whose names contain a match of this regex (case insensitive) are hidden "
+    "in `GET /connectors/NAME/trace`. Empty: none.", check=valid_regex(), importance=LOW,
+    width=Width.LONG, label="Hidden Fields")
+# fmt: on
 
 TRACE: Final = ConfigDef(HIDDEN_FIELDS)
 

@@ -8,28 +8,30 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.config.checks import (
-    at_least,
-    between,
     broker_default_or_positive_partitions,
     broker_default_or_positive_replication,
     checking,
     entries,
-    one_of,
+)
+from penstock.config.declare import (
+    choice,
+    class_name,
+    flag,
+    ignored,
+    listing,
+    long,
+    number,
+    secret,
+    short,
+    text,
 )
 from penstock.config.define import (
-    BOOLEAN,
     CLASS,
     HIGH,
-    INT,
-    LIST,
-    LONG,
     LOW,
-    PASSWORD,
-    SHORT,
-    STRING,
-    UNIQUE_LIST,
+    MEDIUM,
+    REQUIRED,
     ConfigDef,
-    Key,
 )
 from penstock.config.listeners import bad_header_rules, bad_listener, bad_listeners
 from penstock.config.restart import RESTART
@@ -46,317 +48,135 @@ from penstock.config.worker_checks import (
 
 MAX_INT: Final = 2**31 - 1
 
-BOOTSTRAP_SERVERS = Key(
-    "bootstrap.servers",
-    UNIQUE_LIST,
-    importance=HIGH,
-    check=entries(may_be_empty=False),
-    doc="Kafka brokers (host:port) to connect to first. The only setting that the clients of all "
-    "tasks inherit unchanged.",
-)
-CLIENT_DNS_LOOKUP = Key(
-    "client.dns.lookup",
-    STRING,
-    default="use_all_dns_ips",
-    check=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    doc="Whether clients try every address that a broker's name resolves to, or first replace the "
-    "names in bootstrap.servers with canonical ones.",
-)
-KEY_CONVERTER = Key(
-    "key.converter",
-    CLASS,
-    importance=HIGH,
-    doc="Converter for record keys, used by every connector that does not name its own."
-    " Settings that start with 'key.converter.' are its configuration.",
-)
-KEY_CONVERTER_VERSION = Key(
-    "key.converter.plugin.version",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="Version, or range of versions, of the key converter; unset uses the newest.",
-)
-VALUE_CONVERTER = Key(
-    "value.converter",
-    CLASS,
-    importance=HIGH,
-    doc="Converter for record values, used by every connector that does not name its own."
-    " Settings that start with 'value.converter.' are its configuration.",
-)
-VALUE_CONVERTER_VERSION = Key(
-    "value.converter.plugin.version",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="Version, or range of versions, of the value converter; unset uses the newest.",
-)
-TASK_SHUTDOWN_TIMEOUT = Key(
-    "task.shutdown.graceful.timeout.ms",
-    LONG,
-    default=5_000,
-    importance=LOW,
-    doc="How long tasks, all together, may take to stop, in milliseconds. Those that take longer "
-    "are abandoned.",
-)
-OFFSET_FLUSH_INTERVAL = Key(
-    "offset.flush.interval.ms",
-    LONG,
-    default=60_000,
-    importance=LOW,
-    doc="Time between two commits of a task's offsets, in milliseconds.",
-)
-OFFSET_FLUSH_TIMEOUT = Key(
-    "offset.flush.timeout.ms",
-    LONG,
-    default=5_000,
-    importance=LOW,
-    doc="Timeout of an offset commit, in milliseconds; after it, the commit is aborted and "
-    "retried at the next interval. Not used by exactly-once sources.",
-)
-PLUGIN_PATH = Key(
-    "plugin.path",
-    UNIQUE_LIST,
-    default=None,
-    importance=LOW,
-    check=entries(may_be_empty=False),
-    doc="Directories with plugins, in addition to those installed with the worker. Placeholders are"
-    " not resolved in this setting.",
-)
-PLUGIN_DISCOVERY = Key(
-    "plugin.discovery",
-    STRING,
-    default="hybrid_warn",
-    importance=LOW,
-    check=one_of("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL", ignore_case=True),
-    doc="How plugins are found: by scanning all classes, by what packages declare, or both, with "
-    "a warning or a failure if a plugin is not declared.",
-)
-METRICS_SAMPLE_WINDOW = Key(
-    "metrics.sample.window.ms",
-    LONG,
-    default=30_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="Length of one sample of a metric, in milliseconds.",
-)
-METRICS_NUM_SAMPLES = Key(
-    "metrics.num.samples",
-    INT,
-    default=2,
-    importance=LOW,
-    check=at_least(1),
-    doc="Number of samples a metric is computed from.",
-)
-METRICS_RECORDING_LEVEL = Key(
-    "metrics.recording.level",
-    STRING,
-    default="INFO",
-    importance=LOW,
-    check=one_of("INFO", "DEBUG"),
-    doc="The most detailed level of metrics that are recorded.",
-)
-METRIC_REPORTERS = Key(
-    "metric.reporters",
-    UNIQUE_LIST,
-    default=("org.apache.kafka.common.metrics.JmxReporter",),
-    importance=LOW,
-    check=entries(),
-    doc="Classes that report metrics. The default is accepted for compatibility.",
-)
-HEADER_CONVERTER = Key(
-    "header.converter",
-    CLASS,
-    default="org.apache.kafka.connect.storage.SimpleHeaderConverter",
-    importance=LOW,
-    doc="Converter for record headers, used by every connector that does not name its own."
-    " Settings that start with 'header.converter.' are its configuration.",
-)
-HEADER_CONVERTER_VERSION = Key(
-    "header.converter.plugin.version",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="Version, or range of versions, of the header converter; unset uses the newest.",
-)
-CONFIG_PROVIDERS = Key(
-    "config.providers",
-    UNIQUE_LIST,
-    default=(),
-    importance=LOW,
-    check=entries(),
-    doc="Names of the providers that placeholders of the form ${provider:path:key} may use. Each "
-    "is configured by 'config.providers.NAME.class' and 'config.providers.NAME.param.*'.",
-)
-OVERRIDE_POLICY = Key(
-    "connector.client.config.override.policy",
-    STRING,
-    default="All",
-    doc="Which settings of its Kafka clients a connector may override with 'producer.override.',"
-    " 'consumer.override.' and 'admin.override.': All, None, Principal or Allowlist.",
-)
-OVERRIDE_ALLOWLIST = Key(
-    "connector.client.config.override.allowlist",
-    UNIQUE_LIST,
-    default=(),
-    doc="The client settings that a connector may override under the Allowlist policy.",
-)
-TOPIC_CREATION_ENABLE = Key(
-    "topic.creation.enable",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether to create topics for source connectors with 'topic.creation.' settings.",
-)
-TOPIC_TRACKING_ENABLE = Key(
-    "topic.tracking.enable",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether to track the topics that each connector uses.",
-)
-TOPIC_TRACKING_ALLOW_RESET = Key(
-    "topic.tracking.allow.reset",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether users may reset the tracked topics of a connector.",
-)
+# fmt: off
+BOOTSTRAP_SERVERS = listing("bootstrap.servers", REQUIRED,
+    "Kafka brokers (host:port) to connect to first. The only setting that the clients of all "
+    "tasks inherit unchanged.", unique=True, check=entries(may_be_empty=False), importance=HIGH)
+CLIENT_DNS_LOOKUP = choice(
+    "client.dns.lookup", "use_all_dns_ips",
+    ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    "Whether clients try every address that a broker's name resolves to, or first replace the "
+    "names in bootstrap.servers with canonical ones.")
+KEY_CONVERTER = class_name("key.converter", REQUIRED,
+    "Converter for record keys, used by every connector that does not name its own. Settings "
+    "that start with 'key.converter.' are its configuration.", importance=HIGH)
+KEY_CONVERTER_VERSION = text("key.converter.plugin.version", None,
+    "Version, or range of versions, of the key converter; unset uses the newest.", importance=LOW)
+VALUE_CONVERTER = class_name("value.converter", REQUIRED,
+    "Converter for record values, used by every connector that does not name its own. Settings "
+    "that start with 'value.converter.' are its configuration.", importance=HIGH)
+VALUE_CONVERTER_VERSION = text("value.converter.plugin.version", None,
+    "Version, or range of versions, of the value converter; unset uses the newest.", importance=LOW)
+TASK_SHUTDOWN_TIMEOUT = long("task.shutdown.graceful.timeout.ms", 5_000,
+    "How long tasks, all together, may take to stop, in milliseconds. Those that take longer are "
+    "abandoned.", importance=LOW)
+OFFSET_FLUSH_INTERVAL = long("offset.flush.interval.ms", 60_000,
+    "Time between two commits of a task's offsets, in milliseconds.", importance=LOW)
+OFFSET_FLUSH_TIMEOUT = long("offset.flush.timeout.ms", 5_000,
+    "Timeout of an offset commit, in milliseconds; after it, the commit is aborted and retried "
+    "at the next interval. Not used by exactly-once sources.", importance=LOW)
+PLUGIN_PATH = listing("plugin.path", None,
+    "Directories with plugins, in addition to those installed with the worker. Placeholders are "
+    "not resolved in this setting.", unique=True, check=entries(may_be_empty=False), importance=LOW)
+PLUGIN_DISCOVERY = choice(
+    "plugin.discovery", "hybrid_warn", ("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL"),
+    "How plugins are found: by scanning all classes, by what packages declare, or both, with a "
+    "warning or a failure if a plugin is not declared.", ignore_case=True, importance=LOW)
+METRICS_SAMPLE_WINDOW = long("metrics.sample.window.ms", 30_000,
+    "Length of one sample of a metric, in milliseconds.", at_least=0, importance=LOW)
+METRICS_NUM_SAMPLES = number("metrics.num.samples", 2,
+    "Number of samples a metric is computed from.", at_least=1, importance=LOW)
+METRICS_RECORDING_LEVEL = choice("metrics.recording.level", "INFO", ("INFO", "DEBUG"),
+    "The most detailed level of metrics that are recorded.", importance=LOW)
+METRIC_REPORTERS = listing("metric.reporters", ("org.apache.kafka.common.metrics.JmxReporter",),
+    "Classes that report metrics. The default is accepted for compatibility.", unique=True,
+    check=entries(), importance=LOW)
+HEADER_CONVERTER = class_name(
+    "header.converter", "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+    "Converter for record headers, used by every connector that does not name its own. Settings "
+    "that start with 'header.converter.' are its configuration.", importance=LOW)
+HEADER_CONVERTER_VERSION = text("header.converter.plugin.version", None,
+    "Version, or range of versions, of the header converter; unset uses the newest.",
+    importance=LOW)
+CONFIG_PROVIDERS = listing("config.providers", (),
+    "Names of the providers that placeholders of the form ${provider:path:key} may use. Each is "
+    "configured by 'config.providers.NAME.class' and 'config.providers.NAME.param.*'.", unique=True,
+    check=entries(), importance=LOW)
+OVERRIDE_POLICY = text("connector.client.config.override.policy", "All",
+    "Which settings of its Kafka clients a connector may override with 'producer.override.', "
+    "'consumer.override.' and 'admin.override.': All, None, Principal or Allowlist.")
+OVERRIDE_ALLOWLIST = listing("connector.client.config.override.allowlist", (),
+    "The client settings that a connector may override under the Allowlist policy.", unique=True)
+TOPIC_CREATION_ENABLE = flag("topic.creation.enable", True,
+    "Whether to create topics for source connectors with 'topic.creation.' settings.",
+    importance=LOW)
+TOPIC_TRACKING_ENABLE = flag("topic.tracking.enable", True,
+    "Whether to track the topics that each connector uses.", importance=LOW)
+TOPIC_TRACKING_ALLOW_RESET = flag("topic.tracking.allow.reset", True,
+    "Whether users may reset the tracked topics of a connector.", importance=LOW)
 
 SSL: Final = (
-    Key("ssl.protocol", STRING, "TLSv1.3", doc="TLS version to start negotiating with."),
-    Key("ssl.provider", STRING, None, doc="Security provider; unset: the platform's."),
-    Key(
-        "ssl.cipher.suites",
-        UNIQUE_LIST,
-        (),
-        LOW,
-        "Cipher suites that may be used; empty allows all that are available.",
-        entries(),
-    ),
-    Key(
-        "ssl.enabled.protocols",
-        UNIQUE_LIST,
-        ("TLSv1.2", "TLSv1.3"),
-        doc="TLS versions that may be used.",
-        check=entries(),
-    ),
-    Key("ssl.keystore.type", STRING, "JKS", doc="Format of the key store: JKS, PKCS12 or PEM."),
-    Key("ssl.keystore.location", STRING, None, HIGH, "File with the private key."),
-    Key("ssl.keystore.password", PASSWORD, None, HIGH, "Password of the key store."),
-    Key("ssl.key.password", PASSWORD, None, HIGH, "Password of the private key."),
-    Key("ssl.keystore.key", PASSWORD, None, HIGH, "The private key, as PEM."),
-    Key(
-        "ssl.keystore.certificate.chain",
-        PASSWORD,
-        None,
-        HIGH,
-        "The certificate chain, as PEM.",
-    ),
-    Key(
-        "ssl.truststore.certificates",
-        PASSWORD,
-        None,
-        HIGH,
-        "The trusted certificates, as PEM.",
-    ),
-    Key("ssl.truststore.type", STRING, "JKS", doc="Format of the trust store."),
-    Key("ssl.truststore.location", STRING, None, HIGH, "File with the trusted certificates."),
-    Key("ssl.truststore.password", PASSWORD, None, HIGH, "Password of the trust store."),
-    Key("ssl.keymanager.algorithm", STRING, "SunX509", LOW, "Ignored."),
-    Key("ssl.trustmanager.algorithm", STRING, "PKIX", LOW, "Ignored."),
-    Key(
-        "ssl.endpoint.identification.algorithm",
-        STRING,
-        "https",
-        LOW,
+    text("ssl.protocol", "TLSv1.3", "TLS version to start negotiating with."),
+    text("ssl.provider", None, "Security provider; unset: the platform's."),
+    listing("ssl.cipher.suites", (),
+        "Cipher suites that may be used; empty allows all that are available.", unique=True,
+        check=entries(), importance=LOW),
+    listing("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"),
+        "TLS versions that may be used.", unique=True, check=entries()),
+    text("ssl.keystore.type", "JKS", "Format of the key store: JKS, PKCS12 or PEM."),
+    text("ssl.keystore.location", None, "File with the private key.", importance=HIGH),
+    secret("ssl.keystore.password", None, "Password of the key store.", importance=HIGH),
+    secret("ssl.key.password", None, "Password of the private key.", importance=HIGH),
+    secret("ssl.keystore.key", None, "The private key, as PEM.", importance=HIGH),
+    secret("ssl.keystore.certificate.chain", None,
+        "The certificate chain, as PEM.", importance=HIGH),
+    secret("ssl.truststore.certificates", None,
+        "The trusted certificates, as PEM.", importance=HIGH),
+    text("ssl.truststore.type", "JKS", "Format of the trust store."),
+    text("ssl.truststore.location", None, "File with the trusted certificates.", importance=HIGH),
+    secret("ssl.truststore.password", None, "Password of the trust store.", importance=HIGH),
+    ignored("ssl.keymanager.algorithm", "SunX509"),
+    ignored("ssl.trustmanager.algorithm", "PKIX"),
+    text("ssl.endpoint.identification.algorithm", "https",
         "How a server's name is checked against its certificate; empty: not checked.",
-    ),
-    Key("ssl.secure.random.implementation", STRING, None, LOW, "Ignored."),
-    Key("ssl.engine.factory.class", CLASS, None, LOW, "Ignored."),
+        importance=LOW),
+    ignored("ssl.secure.random.implementation", None),
+    ignored("ssl.engine.factory.class", None, kind=CLASS),
 )
 """The client TLS settings. The REST server reads them too, unless any setting starts with
 `listeners.https.`, or for admin listeners `admin.listeners.https.` (kafka-connect.md §1.1)."""
 
-LISTENERS = Key(
-    "listeners",
-    LIST,
-    default=("http://:8083",),
-    importance=LOW,
-    check=checking("URLs of the form protocol://host:port", bad_listeners),
-    doc="Addresses the REST API listens on, over http or https. An empty host means all "
-    "interfaces.",
-)
-REST_ADVERTISED_HOST = Key(
-    "rest.advertised.host.name",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="Host name under which other workers reach this one; unset: that of the listener.",
-)
-REST_ADVERTISED_PORT = Key(
-    "rest.advertised.port",
-    INT,
-    default=None,
-    importance=LOW,
-    doc="Port under which other workers reach this one; unset: that of the listener.",
-)
-REST_ADVERTISED_LISTENER = Key(
-    "rest.advertised.listener",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=one_of("http", "https", ignore_case=True),
-    doc="Protocol by which other workers reach this one, http or https; unset prefers http.",
-)
-ACCESS_CONTROL_ALLOW_ORIGIN = Key(
-    "access.control.allow.origin",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="Origin from which pages may use the REST API, or '*'; empty refuses other origins.",
-)
-ACCESS_CONTROL_ALLOW_METHODS = Key(
-    "access.control.allow.methods",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="Methods that pages of other origins may use; empty: GET, POST and HEAD.",
-)
-RESPONSE_HEADERS = Key(
-    "response.http.headers.config",
-    STRING,
-    default="",
-    importance=LOW,
+LISTENERS = listing("listeners", ("http://:8083",),
+    "Addresses the REST API listens on, over http or https. An empty host means all interfaces.",
+    check=checking("URLs of the form protocol://host:port", bad_listeners), importance=LOW)
+REST_ADVERTISED_HOST = text("rest.advertised.host.name", None,
+    "Host name under which other workers reach this one; unset: that of the listener.",
+    importance=LOW)
+REST_ADVERTISED_PORT = number("rest.advertised.port", None,
+    "Port under which other workers reach this one; unset: that of the listener.", importance=LOW)
+REST_ADVERTISED_LISTENER = choice("rest.advertised.listener", None, ("http", "https"),
+    "Protocol by which other workers reach this one, http or https; unset prefers http.",
+    ignore_case=True, importance=LOW)
+ACCESS_CONTROL_ALLOW_ORIGIN = text("access.control.allow.origin", "",
+    "Origin from which pages may use the REST API, or '*'; empty refuses other origins.",
+    importance=LOW)
+ACCESS_CONTROL_ALLOW_METHODS = text("access.control.allow.methods", "",
+    "Methods that pages of other origins may use; empty: GET, POST and HEAD.", importance=LOW)
+RESPONSE_HEADERS = text("response.http.headers.config", "",
+    "Headers to add to every REST response. A rule is an action (set, add, setDate or addDate), "
+    "a space, and name:value; put a rule that contains a comma in double quotes.",
     check=checking("rules of the form 'action name:value', comma separated", bad_header_rules),
-    doc="Headers to add to every REST response. A rule is an action (set, add, setDate or addDate),"
-    " a space, and name:value; put a rule that contains a comma in double quotes.",
-)
-SSL_CLIENT_AUTH = Key(
-    "ssl.client.auth",
-    STRING,
-    default="none",
-    importance=LOW,
-    check=one_of("required", "requested", "none"),
-    doc="Whether https clients of the REST server need a certificate.",
-)
-REST_EXTENSION_CLASSES = Key(
-    "rest.extension.classes",
-    UNIQUE_LIST,
-    default=(),
-    importance=LOW,
-    check=checking("empty", missing_rest_extensions),
-    doc="Extensions of the REST API are Java classes, which penstock does not run: a worker that "
-    "configures one does not start.",
-)
-ADMIN_LISTENERS = Key(
-    "admin.listeners",
-    LIST,
-    default=None,
-    importance=LOW,
-    check=checking("URLs of the form protocol://host:port", bad_listener),
-    doc="Addresses the admin endpoints listen on; unset puts them on the main listeners, empty"
-    " turns them off.",
-)
+    importance=LOW)
+SSL_CLIENT_AUTH = choice("ssl.client.auth", "none", ("required", "requested", "none"),
+    "Whether https clients of the REST server need a certificate.", importance=LOW)
+REST_EXTENSION_CLASSES = listing("rest.extension.classes", (),
+    "Extensions of the REST API are Java classes, which penstock does not run: a worker that "
+    "configures one does not start.", unique=True, check=checking("empty", missing_rest_extensions),
+    importance=LOW)
+ADMIN_LISTENERS = listing("admin.listeners", None,
+    "Addresses the admin endpoints listen on; unset puts them on the main listeners, empty turns "
+    "them off.", check=checking("URLs of the form protocol://host:port", bad_listener),
+    importance=LOW)
 
 CONFIG_STORAGE_PREFIX: Final = "config.storage."
 
@@ -364,340 +184,135 @@ OFFSET_STORAGE_PREFIX: Final = "offset.storage."
 
 STATUS_STORAGE_PREFIX: Final = "status.storage."
 
-GROUP_ID = Key(
-    "group.id",
-    STRING,
-    importance=HIGH,
-    doc="Name of the Connect cluster: workers with the same value form a cluster. It is a Kafka "
-    "group and must differ from every consumer group.",
-)
-SESSION_TIMEOUT = Key(
-    "session.timeout.ms",
-    INT,
-    default=10_000,
-    importance=HIGH,
-    doc="A worker that sends no heartbeat for this long is removed from the group, in "
-    "milliseconds. The broker limits the values that it accepts.",
-)
-REBALANCE_TIMEOUT = Key(
-    "rebalance.timeout.ms",
-    INT,
-    default=60_000,
-    importance=HIGH,
-    doc="How long each worker may take to join a rebalance, in milliseconds.",
-)
-HEARTBEAT_INTERVAL = Key(
-    "heartbeat.interval.ms",
-    INT,
-    default=3_000,
-    importance=HIGH,
-    doc="Time between heartbeats, in milliseconds; at most a third of session.timeout.ms.",
-)
-EXACTLY_ONCE_SOURCE_SUPPORT = Key(
-    "exactly.once.source.support",
-    STRING,
-    default="disabled",
-    importance=HIGH,
-    check=one_of("DISABLED", "ENABLED", "PREPARING", ignore_case=True),
-    doc="Whether source tasks write records and offsets in transactions. To turn it on in a running"
-    " cluster, first set 'preparing' on every worker, then 'enabled'.",
-)
-METADATA_MAX_AGE = Key(
-    "metadata.max.age.ms",
-    LONG,
-    default=300_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="After how long metadata is refreshed even if nothing changed, in milliseconds.",
-)
-CLIENT_ID = Key(
-    "client.id",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="Part of the names of the worker's own clients in broker logs and metrics.",
-)
-SEND_BUFFER = Key(
-    "send.buffer.bytes",
-    INT,
-    default=131_072,
-    check=at_least(-1),
-    doc="TCP send buffer, in bytes; -1: the system's default.",
-)
-RECEIVE_BUFFER = Key(
-    "receive.buffer.bytes",
-    INT,
-    default=32_768,
-    check=at_least(-1),
-    doc="TCP receive buffer, in bytes; -1: the system's default.",
-)
-RECONNECT_BACKOFF = Key(
-    "reconnect.backoff.ms",
-    LONG,
-    default=50,
-    importance=LOW,
-    check=at_least(0),
-    doc="Initial delay before reconnecting to a broker, in milliseconds.",
-)
-RECONNECT_BACKOFF_MAX = Key(
-    "reconnect.backoff.max.ms",
-    LONG,
-    default=1_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="Maximum delay before reconnecting to a broker, in milliseconds.",
-)
-CONNECTION_SETUP_TIMEOUT = Key(
-    "socket.connection.setup.timeout.ms",
-    LONG,
-    default=10_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="Initial timeout for setting up a connection, in milliseconds.",
-)
-CONNECTION_SETUP_TIMEOUT_MAX = Key(
-    "socket.connection.setup.timeout.max.ms",
-    LONG,
-    default=30_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="Maximum timeout for setting up a connection, after many failures, in milliseconds.",
-)
-RETRY_BACKOFF = Key(
-    "retry.backoff.ms",
-    LONG,
-    default=100,
-    importance=LOW,
-    check=at_least(0),
-    doc="Initial delay before a failed request is retried, in milliseconds.",
-)
-RETRY_BACKOFF_MAX = Key(
-    "retry.backoff.max.ms",
-    LONG,
-    default=1_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="Maximum delay before a failed request is retried, in milliseconds.",
-)
-REQUEST_TIMEOUT = Key(
-    "request.timeout.ms",
-    INT,
-    default=40_000,
-    check=at_least(0),
-    doc="How long a broker may take to answer, in milliseconds.",
-)
-CONNECTIONS_MAX_IDLE = Key(
-    "connections.max.idle.ms",
-    LONG,
-    default=540_000,
-    doc="After how long an unused connection is closed, in milliseconds.",
-)
-SECURITY_PROTOCOL = Key(
-    "security.protocol",
-    STRING,
-    default="PLAINTEXT",
-    check=one_of("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", ignore_case=True),
-    doc="How the worker's own clients connect to brokers. Clients of tasks use the 'producer.', "
-    "'consumer.' and 'admin.' settings.",
-)
+GROUP_ID = text("group.id", REQUIRED,
+    "Name of the Connect cluster: workers with the same value form a cluster. It is a Kafka "
+    "group and must differ from every consumer group.", importance=HIGH)
+SESSION_TIMEOUT = number("session.timeout.ms", 10_000,
+    "A worker that sends no heartbeat for this long is removed from the group, in milliseconds. "
+    "The broker limits the values that it accepts.", importance=HIGH)
+REBALANCE_TIMEOUT = number("rebalance.timeout.ms", 60_000,
+    "How long each worker may take to join a rebalance, in milliseconds.", importance=HIGH)
+HEARTBEAT_INTERVAL = number("heartbeat.interval.ms", 3_000,
+    "Time between heartbeats, in milliseconds; at most a third of session.timeout.ms.",
+    importance=HIGH)
+EXACTLY_ONCE_SOURCE_SUPPORT = choice(
+    "exactly.once.source.support", "disabled", ("DISABLED", "ENABLED", "PREPARING"),
+    "Whether source tasks write records and offsets in transactions. To turn it on in a running "
+    "cluster, first set 'preparing' on every worker, then 'enabled'.", ignore_case=True,
+    importance=HIGH)
+METADATA_MAX_AGE = long("metadata.max.age.ms", 300_000,
+    "After how long metadata is refreshed even if nothing changed, in milliseconds.", at_least=0,
+    importance=LOW)
+CLIENT_ID = text("client.id", "",
+    "Part of the names of the worker's own clients in broker logs and metrics.", importance=LOW)
+SEND_BUFFER = number("send.buffer.bytes", 131_072,
+    "TCP send buffer, in bytes; -1: the system's default.", at_least=-1)
+RECEIVE_BUFFER = number("receive.buffer.bytes", 32_768,
+    "TCP receive buffer, in bytes; -1: the system's default.", at_least=-1)
+RECONNECT_BACKOFF = long("reconnect.backoff.ms", 50,
+    "Initial delay before reconnecting to a broker, in milliseconds.", at_least=0, importance=LOW)
+RECONNECT_BACKOFF_MAX = long("reconnect.backoff.max.ms", 1_000,
+    "Maximum delay before reconnecting to a broker, in milliseconds.", at_least=0, importance=LOW)
+CONNECTION_SETUP_TIMEOUT = long("socket.connection.setup.timeout.ms", 10_000,
+    "Initial timeout for setting up a connection, in milliseconds.", at_least=0, importance=LOW)
+CONNECTION_SETUP_TIMEOUT_MAX = long("socket.connection.setup.timeout.max.ms", 30_000,
+    "Maximum timeout for setting up a connection, after many failures, in milliseconds.",
+    at_least=0, importance=LOW)
+RETRY_BACKOFF = long("retry.backoff.ms", 100,
+    "Initial delay before a failed request is retried, in milliseconds.", at_least=0,
+    importance=LOW)
+RETRY_BACKOFF_MAX = long("retry.backoff.max.ms", 1_000,
+    "Maximum delay before a failed request is retried, in milliseconds.", at_least=0,
+    importance=LOW)
+REQUEST_TIMEOUT = number("request.timeout.ms", 40_000,
+    "How long a broker may take to answer, in milliseconds.", at_least=0)
+CONNECTIONS_MAX_IDLE = long("connections.max.idle.ms", 540_000,
+    "After how long an unused connection is closed, in milliseconds.")
+SECURITY_PROTOCOL = choice(
+    "security.protocol", "PLAINTEXT", ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT"),
+    "How the worker's own clients connect to brokers. Clients of tasks use the 'producer.', "
+    "'consumer.' and 'admin.' settings.", ignore_case=True)
 
 SASL: Final = (
-    Key("sasl.mechanism", STRING, "GSSAPI", doc="SASL mechanism of the worker's own clients."),
-    Key("sasl.jaas.config", PASSWORD, None, doc="Login module and credentials, in JAAS form."),
-    Key("sasl.kerberos.service.name", STRING, None, doc="Kerberos principal of the brokers."),
-    Key("sasl.client.callback.handler.class", CLASS, None, doc="Ignored."),
-    Key("sasl.login.callback.handler.class", CLASS, None, doc="Ignored."),
-    Key("sasl.login.class", CLASS, None, doc="Ignored."),
-    Key(
-        "sasl.oauthbearer.token.endpoint.url",
-        STRING,
-        None,
-        doc="URL from which OAuth tokens are fetched.",
-    ),
-    Key(
-        "sasl.oauthbearer.client.credentials.client.id",
-        STRING,
-        None,
-        doc="Id of the OAuth client.",
-    ),
-    Key(
-        "sasl.oauthbearer.client.credentials.client.secret",
-        PASSWORD,
-        None,
-        doc="Secret of the OAuth client.",
-    ),
-    Key("sasl.oauthbearer.scope", STRING, None, doc="Scope to request from the OAuth server."),
-    Key(
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        PASSWORD,
-        None,
-        doc="Passphrase of the key that signs OAuth assertions.",
-    ),
+    text("sasl.mechanism", "GSSAPI", "SASL mechanism of the worker's own clients."),
+    secret("sasl.jaas.config", None, "Login module and credentials, in JAAS form."),
+    text("sasl.kerberos.service.name", None, "Kerberos principal of the brokers."),
+    ignored("sasl.client.callback.handler.class", None, kind=CLASS, importance=MEDIUM),
+    ignored("sasl.login.callback.handler.class", None, kind=CLASS, importance=MEDIUM),
+    ignored("sasl.login.class", None, kind=CLASS, importance=MEDIUM),
+    text("sasl.oauthbearer.token.endpoint.url", None, "URL from which OAuth tokens are fetched."),
+    text("sasl.oauthbearer.client.credentials.client.id", None, "Id of the OAuth client."),
+    secret("sasl.oauthbearer.client.credentials.client.secret", None,
+        "Secret of the OAuth client."),
+    text("sasl.oauthbearer.scope", None, "Scope to request from the OAuth server."),
+    secret("sasl.oauthbearer.assertion.private.key.passphrase", None,
+        "Passphrase of the key that signs OAuth assertions."),
 )
 """The client SASL settings that are used here; others are passed on unread."""
 
-WORKER_SYNC_TIMEOUT = Key(
-    "worker.sync.timeout.ms",
-    INT,
-    default=3_000,
-    doc="How long a worker may take to read the config topic to its end before it leaves the group"
-    " for a while, in milliseconds.",
-)
-WORKER_UNSYNC_BACKOFF = Key(
-    "worker.unsync.backoff.ms",
-    INT,
-    default=300_000,
-    doc="How long a worker that could not catch up stays out of the group, in milliseconds.",
-)
-OFFSET_STORAGE_TOPIC = Key(
-    "offset.storage.topic",
-    STRING,
-    importance=HIGH,
-    doc="Topic for the offsets of source connectors; the same on every worker of a cluster."
-    " Created compacted if it does not exist.",
-)
-OFFSET_STORAGE_PARTITIONS = Key(
-    "offset.storage.partitions",
-    INT,
-    default=25,
-    importance=LOW,
-    check=broker_default_or_positive_partitions(),
-    doc="Number of partitions of the offsets topic if the worker creates it; -1: the broker's "
-    "default.",
-)
-OFFSET_STORAGE_REPLICATION = Key(
-    "offset.storage.replication.factor",
-    SHORT,
-    default=3,
-    importance=LOW,
-    check=broker_default_or_positive_replication(),
-    doc="Replication factor of the offsets topic if the worker creates it; -1: the broker's "
-    "default.",
-)
-CONFIG_STORAGE_TOPIC = Key(
-    "config.storage.topic",
-    STRING,
-    importance=HIGH,
-    doc="Topic for connector and task configurations; the same on every worker of a cluster."
-    " It has one partition, and is created compacted if it does not exist.",
-)
-CONFIG_STORAGE_REPLICATION = Key(
-    "config.storage.replication.factor",
-    SHORT,
-    default=3,
-    importance=LOW,
-    check=broker_default_or_positive_replication(),
-    doc="Replication factor of the config topic if the worker creates it; -1: the broker's "
-    "default.",
-)
-STATUS_STORAGE_TOPIC = Key(
-    "status.storage.topic",
-    STRING,
-    importance=HIGH,
-    doc="Topic for the states of connectors and tasks; the same on every worker of a"
-    " cluster. Created compacted if it does not exist.",
-)
-STATUS_STORAGE_PARTITIONS = Key(
-    "status.storage.partitions",
-    INT,
-    default=5,
-    importance=LOW,
-    check=broker_default_or_positive_partitions(),
-    doc="Number of partitions of the status topic if the worker creates it; -1: the broker's "
-    "default.",
-)
-STATUS_STORAGE_REPLICATION = Key(
-    "status.storage.replication.factor",
-    SHORT,
-    default=3,
-    importance=LOW,
-    check=broker_default_or_positive_replication(),
-    doc="Replication factor of the status topic if the worker creates it; -1: the broker's "
-    "default.",
-)
-CONNECT_PROTOCOL = Key(
-    "connect.protocol",
-    STRING,
-    default="sessioned",
-    importance=LOW,
-    check=checking(f"[{', '.join(CONNECT_PROTOCOLS)}]", bad_connect_protocol),
-    doc="How work is rebalanced: 'eager' stops everything at every rebalance, 'compatible' and"
-    " 'sessioned' move only what must move, and 'sessioned' signs requests between workers.",
-)
-SCHEDULED_REBALANCE_MAX_DELAY = Key(
-    "scheduled.rebalance.max.delay.ms",
-    INT,
-    default=300_000,
-    importance=LOW,
-    check=between(0, MAX_INT),
-    doc="How long the connectors and tasks of a worker that left stay unassigned, in case it "
-    "rejoins, in milliseconds.",
-)
-INTER_WORKER_KEY_TTL = Key(
-    "inter.worker.key.ttl.ms",
-    INT,
-    default=3_600_000,
-    importance=LOW,
-    check=between(0, MAX_INT),
-    doc="After how long the key that signs requests between workers is replaced, in milliseconds;"
-    " 0 keeps it.",
-)
-INTER_WORKER_KEY_GENERATION_ALGORITHM = Key(
-    "inter.worker.key.generation.algorithm",
-    STRING,
-    default="HmacSHA256",
-    importance=LOW,
-    check=checking("a MAC algorithm", unsupported_mac),
-    doc="Algorithm for the keys that sign requests between workers; the same on all workers.",
-)
-INTER_WORKER_KEY_SIZE = Key(
-    "inter.worker.key.size",
-    INT,
-    default=None,
-    importance=LOW,
-    doc="Size of the key that signs requests between workers, in bits; unset: the algorithm's "
-    "default.",
-)
-INTER_WORKER_SIGNATURE_ALGORITHM = Key(
-    "inter.worker.signature.algorithm",
-    STRING,
-    default="HmacSHA256",
-    importance=LOW,
-    check=checking("a MAC algorithm", unsupported_mac),
-    doc="Algorithm that signs requests between workers; must be one of"
-    " inter.worker.verification.algorithms.",
-)
-INTER_WORKER_VERIFICATION_ALGORITHMS = Key(
-    "inter.worker.verification.algorithms",
-    LIST,
-    default=("HmacSHA256",),
-    importance=LOW,
-    check=checking("one or more MAC algorithms", bad_verification_algorithms),
-    doc="Algorithms that are accepted for signatures of other workers.",
-)
-METADATA_RECOVERY_STRATEGY = Key(
-    "metadata.recovery.strategy",
-    STRING,
-    default="rebootstrap",
-    importance=LOW,
-    check=one_of("REBOOTSTRAP", "NONE", ignore_case=True),
-    doc="What a client does when no known broker answers: start over from bootstrap.servers, or "
-    "keep retrying.",
-)
-METADATA_RECOVERY_TRIGGER = Key(
-    "metadata.recovery.rebootstrap.trigger.ms",
-    LONG,
-    default=300_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="After how long without metadata a client starts over, in milliseconds.",
-)
-OFFSET_STORAGE_FILE = Key(
-    "offset.storage.file.filename",
-    STRING,
-    importance=HIGH,
-    doc="File for the offsets of source connectors.",
-)
+WORKER_SYNC_TIMEOUT = number("worker.sync.timeout.ms", 3_000,
+    "How long a worker may take to read the config topic to its end before it leaves the group "
+    "for a while, in milliseconds.")
+WORKER_UNSYNC_BACKOFF = number("worker.unsync.backoff.ms", 300_000,
+    "How long a worker that could not catch up stays out of the group, in milliseconds.")
+OFFSET_STORAGE_TOPIC = text("offset.storage.topic", REQUIRED,
+    "Topic for the offsets of source connectors; the same on every worker of a cluster. Created "
+    "compacted if it does not exist.", importance=HIGH)
+OFFSET_STORAGE_PARTITIONS = number("offset.storage.partitions", 25,
+    "Number of partitions of the offsets topic if the worker creates it; -1: the broker's "
+    "default.", check=broker_default_or_positive_partitions(), importance=LOW)
+OFFSET_STORAGE_REPLICATION = short("offset.storage.replication.factor", 3,
+    "Replication factor of the offsets topic if the worker creates it; -1: the broker's default.",
+    check=broker_default_or_positive_replication(), importance=LOW)
+CONFIG_STORAGE_TOPIC = text("config.storage.topic", REQUIRED,
+    "Topic for connector and task configurations; the same on every worker of a cluster. It has "
+    "one partition, and is created compacted if it does not exist.", importance=HIGH)
+CONFIG_STORAGE_REPLICATION = short("config.storage.replication.factor", 3,
+    "Replication factor of the config topic if the worker creates it; -1: the broker's default.",
+    check=broker_default_or_positive_replication(), importance=LOW)
+STATUS_STORAGE_TOPIC = text("status.storage.topic", REQUIRED,
+    "Topic for the states of connectors and tasks; the same on every worker of a cluster. "
+    "Created compacted if it does not exist.", importance=HIGH)
+STATUS_STORAGE_PARTITIONS = number("status.storage.partitions", 5,
+    "Number of partitions of the status topic if the worker creates it; -1: the broker's default.",
+    check=broker_default_or_positive_partitions(), importance=LOW)
+STATUS_STORAGE_REPLICATION = short("status.storage.replication.factor", 3,
+    "Replication factor of the status topic if the worker creates it; -1: the broker's default.",
+    check=broker_default_or_positive_replication(), importance=LOW)
+CONNECT_PROTOCOL = text("connect.protocol", "sessioned",
+    "How work is rebalanced: 'eager' stops everything at every rebalance, 'compatible' and "
+    "'sessioned' move only what must move, and 'sessioned' signs requests between workers.",
+    check=checking(f"[{', '.join(CONNECT_PROTOCOLS)}]", bad_connect_protocol), importance=LOW)
+SCHEDULED_REBALANCE_MAX_DELAY = number("scheduled.rebalance.max.delay.ms", 300_000,
+    "How long the connectors and tasks of a worker that left stay unassigned, in case it "
+    "rejoins, in milliseconds.", at_least=0, at_most=MAX_INT, importance=LOW)
+INTER_WORKER_KEY_TTL = number("inter.worker.key.ttl.ms", 3_600_000,
+    "After how long the key that signs requests between workers is replaced, in milliseconds; 0 "
+    "keeps it.", at_least=0, at_most=MAX_INT, importance=LOW)
+INTER_WORKER_KEY_GENERATION_ALGORITHM = text("inter.worker.key.generation.algorithm", "HmacSHA256",
+    "Algorithm for the keys that sign requests between workers; the same on all workers.",
+    check=checking("a MAC algorithm", unsupported_mac), importance=LOW)
+INTER_WORKER_KEY_SIZE = number("inter.worker.key.size", None,
+    "Size of the key that signs requests between workers, in bits; unset: the algorithm's "
+    "default.", importance=LOW)
+INTER_WORKER_SIGNATURE_ALGORITHM = text("inter.worker.signature.algorithm", "HmacSHA256",
+    "Algorithm that signs requests between workers; must be one of "
+    "inter.worker.verification.algorithms.", check=checking("a MAC algorithm", unsupported_mac),
+    importance=LOW)
+INTER_WORKER_VERIFICATION_ALGORITHMS = listing(
+    "inter.worker.verification.algorithms", ("HmacSHA256",),
+    "Algorithms that are accepted for signatures of other workers.",
+    check=checking("one or more MAC algorithms", bad_verification_algorithms), importance=LOW)
+METADATA_RECOVERY_STRATEGY = choice(
+    "metadata.recovery.strategy", "rebootstrap", ("REBOOTSTRAP", "NONE"),
+    "What a client does when no known broker answers: start over from bootstrap.servers, or keep "
+    "retrying.", ignore_case=True, importance=LOW)
+METADATA_RECOVERY_TRIGGER = long("metadata.recovery.rebootstrap.trigger.ms", 300_000,
+    "After how long without metadata a client starts over, in milliseconds.", at_least=0,
+    importance=LOW)
+OFFSET_STORAGE_FILE = text("offset.storage.file.filename", REQUIRED,
+    "File for the offsets of source connectors.", importance=HIGH)
+# fmt: on
 
 COMMON: Final = ConfigDef(
     BOOTSTRAP_SERVERS,
