@@ -51,8 +51,8 @@ class Backoff:
     def delay_ms(self, failures: int, chance: Chance | None = None) -> float:
         """The wait after a number of failures, from 1. `chance` is needed for jitter."""
         doublings = min(failures - 1, _MOST_DOUBLINGS) if self.grows else 0
-        grown = max(0, self.first_ms * 2**doublings)
-        delay = min(grown, max(0, self.max_ms))
+        grown: float = max(0, self.first_ms * 2**doublings)
+        delay: float = min(grown, max(0, self.max_ms))
         if self.jitter is Jitter.NONE:
             return delay
         assert chance is not None, "jitter needs chance"

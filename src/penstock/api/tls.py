@@ -6,7 +6,8 @@ from typing import Final
 
 from penstock.config.declare import Group
 from penstock.config.define import HIGH, LOW, MEDIUM, Importance, Key
-from penstock.host.tls import TlsSettings, client_context, server_context
+from penstock.host.key_stores import JavaStore, KeyStore, is_pem, opened
+from penstock.host.tls import TlsSettings, client_context, inlined, server_context
 
 __all__ = [
     "JavaStore",

@@ -113,7 +113,7 @@ def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, 
             raise ConfigInvalid([invalid(prefix + name, value, text)])
     if stores:
         tls = inlined(TlsSettings(stores, prefix))
-        settings |= {pem: text for name, pem in _PEM.items() if (text := tls.text(name))}
+        settings |= {pem: pems for name, pem in _PEM.items() if (pems := tls.text(name))}
     return settings
 
 

@@ -101,7 +101,7 @@ class Range:
         one. None if all have the same, or if there are no positions."""
         if not self._position_columns:
             return None
-        before = []
+        before: list[pa.RecordBatch] = []
         for block in blocks:
             if row < block.num_rows:
                 found = self._last_before(
