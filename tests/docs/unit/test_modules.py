@@ -18,7 +18,6 @@ MODULES = {
 
 MOST_LINES = 600
 TABLES = {
-    "config/worker_keys.py": "the catalogue of a worker's settings",
     "cluster/events.py": "the catalogue of the herder's events, requests and commands",
     "runtime/metric_table.py": "the catalogue of a worker's metrics",
     "connectors/files/settings/sink.py": "the catalogue of the settings of sinks of files",
