@@ -32,7 +32,8 @@ from .families.base import HOT, Family
 PARTITIONS: Final = 2
 PER_TICK: Final = 10
 TICK_S: Final = 0.05
-WAIT_S: Final = 180.0
+WAIT_S: Final = 300.0
+"""A bound for a busy machine, on which a worker may need minutes to start Spark and its tasks."""
 LONG_S: Final = 15.0
 """A wait for commits that the evidence names."""
 
@@ -72,8 +73,7 @@ class Feed:
     def _append(self) -> None:
         self._numbers = number = self._numbers + 1
         hot = self._chance.random() < 0.5
-        other = number % self._family.others if self._family.others else number
-        key = f"hot{self._chance.randrange(HOT)}" if hot else f"k{other}"
+        key = f"hot{self._chance.randrange(HOT)}" if hot else f"k{number}"
         partition = zlib.crc32(key.encode()) % PARTITIONS
         gone = self._family.deletes and hot and self._chance.random() < 0.15
         value = None if gone else self._family.value(key, number)

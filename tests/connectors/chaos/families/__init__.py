@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.servers import redis_modules
-from tests.servers.mongodb import FerretServer
 from tests.servers.mqtt import NO_MOSQUITTO, mosquitto
 from tests.servers.object_store import INSTALL, is_installed
 from tests.servers.redis import MISSING
@@ -17,7 +16,7 @@ from .cassandra import Cassandra, Lenses
 from .files import Hdfs, Lines, LocalFolder
 from .jdbc import MariaDb, Postgres
 from .messages import AivenHttp, Http, HttpArrays, LensesHttp, Mqtt
-from .mongodb import Ferret, Mongo
+from .mongodb import Mongo
 from .objects import S3, AivenS3, Azure, Gcs, S3Parquet
 from .redis import RedisHashes, RedisJson, RedisStream
 from .routed import PostgresRouted, S3Routed
@@ -30,7 +29,6 @@ FAMILIES: Final[Mapping[str, Callable[[], Family]]] = {
     "jdbc-mariadb": MariaDb,
     "cassandra": Cassandra,
     "cassandra-lenses": Lenses,
-    "ferretdb": Ferret,
     "jdbc-routed": PostgresRouted,
     "mongodb": Mongo,
     "redis": RedisHashes,
@@ -72,8 +70,6 @@ def missing(family: str) -> str | None:
         return redis_modules.missing()
     if family.startswith("redis"):
         return MISSING
-    if family == "ferretdb" and not FerretServer.program().is_file():
-        return "ferretdb is missing: make tools"
     if family == "mqtt" and mosquitto() is None:
         return NO_MOSQUITTO
     if family in ("local", "lines") and os.geteuid():

@@ -36,7 +36,6 @@ class Family(ABC):
     blocks = False  # a refusal is of all records, not of some keys
     retries = False  # a refusal is a fault of the server: the sink waits for its end
     schema = False  # values are written with their schema
-    others: int | None = None  # how many keys there are besides the hot ones; None: ever new ones
     networked = True  # the sink connects to `port`
 
     @property
