@@ -29,6 +29,7 @@ class _Object:
     data: bytes
     generation: int
     metadata: dict[str, str]
+    encoding: str | None = None
     updated: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
 
 
@@ -132,7 +133,8 @@ class GcsStore(RestStore):
         name = resource["name"]
         if failed := self._check(bucket, name, match):
             return failed
-        stored = _Object(data, next(self._numbers), resource.get("metadata") or {})
+        metadata, encoding = resource.get("metadata") or {}, resource.get("contentEncoding")
+        stored = _Object(data, next(self._numbers), metadata, encoding)
         self._buckets[bucket][name] = stored
         return _json(_resource(bucket, name, stored))
 
@@ -203,6 +205,7 @@ def _resource(bucket: str, name: str, stored: _Object) -> dict[str, Any]:
         "generation": str(stored.generation),
         "updated": stored.updated,
         "metadata": stored.metadata,
+        "contentEncoding": stored.encoding,
         "crc32c": b64encode(google_crc32c.value(stored.data).to_bytes(4, "big")).decode(),
     }
 

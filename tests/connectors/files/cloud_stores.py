@@ -78,8 +78,13 @@ class GcsObjects(Objects):
         return [each.name for each in self._client.list_blobs(BUCKET, prefix=prefix)]
 
     def get(self, name: str) -> bytes:
-        data: bytes = self._bucket.blob(name).download_as_bytes(retry=None)
+        data: bytes = self._bucket.blob(name).download_as_bytes(retry=None, raw_download=True)
         return data
+
+    def encoding(self, name: str) -> str | None:
+        """The Content-Encoding of an object."""
+        encoding: str | None = self._bucket.get_blob(name).content_encoding
+        return encoding
 
     def make_bucket(self) -> None:
         self._client.create_bucket(BUCKET)

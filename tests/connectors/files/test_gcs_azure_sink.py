@@ -25,7 +25,7 @@ from penstock.testing.contexts import SinkContextStub
 from penstock.testing.waiting import wait_until
 from tests.servers.object_store import FaultyProxy
 
-from .cloud_stores import AZURE, BUCKET, GCS, AzureObjects, Kind, Running, running
+from .cloud_stores import AZURE, BUCKET, GCS, AzureObjects, GcsObjects, Kind, Running, running
 
 pytestmark = pytest.mark.slow(100)
 
@@ -590,6 +590,7 @@ def test_aivens_sink_has_its_own_names_and_settings(gcs: Running) -> None:
         "gcs.credentials.default": "false",
         "file.name.prefix": f"{root}/",
         "file.compression.type": "gzip",
+        "gcs.object.content.encoding": "gzip",
         "format.output.type": "jsonl",
         "format.output.fields": "key,value,offset",
     }
@@ -607,6 +608,8 @@ def test_aivens_sink_has_its_own_names_and_settings(gcs: Running) -> None:
     ((name, data),) = gcs.objects.under(root).items()
     assert name == "orders-7-5.gz"
     assert json.loads(gzip.decompress(data)) == {"key": "a", "value": {"id": 1}, "offset": 5}
+    assert isinstance(gcs.objects, GcsObjects)
+    assert gcs.objects.encoding(f"{root}/{name}") == "gzip"
     plain = AivenGcsSink.plugin.config.parse({"gcs.bucket.name": BUCKET})
     assert sink.plugin.class_name == "io.aiven.kafka.connect.gcs.GcsSinkConnector"
     assert GcsSink.plugin.class_name == "io.confluent.connect.gcs.GcsSinkConnector"

@@ -143,6 +143,10 @@ class TestRestoring(_Case):
         ({"topic.regex.list": "a"}, "topic.regex.list"),
         ({"topic.regex.list": "a:("}, "topic.regex.list"),
         ({"behavior.on.error": "panic"}, "behavior.on.error"),
+        (
+            {"behavior.on.error": "log", "parse.error.topic.prefix": "error"},
+            "parse.error.topic.prefix",
+        ),
         ({"aws.secret.access.key": ""}, "aws.secret.access.key"),
     )
 

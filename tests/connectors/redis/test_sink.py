@@ -356,6 +356,35 @@ def test_offsets_are_kept_in_redis_and_gone_on_from(server: RedisServer, client:
                 task.writer.assigned({at: 10})
 
 
+@pytest.mark.parametrize("sink", [RedisSink, JcustenborderRedisSink])
+def test_no_record_is_skipped_for_an_offset_of_another_lineage(
+    server: RedisServer, client: Client, sink: type[_RedisSink]
+) -> None:
+    """As after a topic was created again, or its offsets were reset."""
+    at = TopicPartition("t", 0)
+    settings = ours(server) if sink is RedisSink else {"redis.hosts": server.address}
+
+    def sought(position: int, lineage: str) -> list[dict[TopicPartition, int]]:
+        with Task(sink, settings) as task:
+            task.context.lineages[at] = lineage
+            task.writer.assigned({at: position})
+            return task.context.sought
+
+    with Task(sink, settings) as task:
+        task.context.lineages[at] = "first"
+        task.writer.assigned({at: 0})
+        task.write(texts(10))
+        assert task.writer.pre_commit({at: 10}) == {at: 10}
+    assert sought(7, "first") == [{at: 10}], "its commit to Kafka was lost"
+    assert sought(3, "second") == [], "records 3 to 9 are others"
+    assert sought(50, "second") == [{at: 10}], "none between is skipped"
+    with Task(sink, settings) as task:
+        task.context.lineages[at] = "second"
+        task.writer.assigned({at: 0})
+        assert task.writer.pre_commit({at: 10}) == {at: 10}
+    assert sought(7, "second") == [{at: 10}]
+
+
 def test_lenses_statements(server: RedisServer, client: Client) -> None:
     person = s.struct({"firstName": s.STRING}, name="Child")
     schema = s.struct(

@@ -72,6 +72,7 @@ class _Conformance(SourceConformance):
         ({"couchbase.source.handler": None}, "couchbase.source.handler"),
         ({"couchbase.source.handler": HANDLERS + "SchemaRegistrySourceHandler"}, "not supported"),
         ({"couchbase.event.filter": "org.example.Mine"}, "JVM classes"),
+        ({"couchbase.xattrs": "true"}, "couchbase.xattrs"),
         ({"couchbase.jsonpath.filter": "$.a"}, "couchbase.jsonpath.filter"),
         ({"couchbase.headers": "seqno"}, "couchbase.headers"),
         ({"couchbase.stream.from": "SOME"}, "couchbase.stream.from"),

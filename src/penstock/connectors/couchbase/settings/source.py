@@ -21,6 +21,7 @@ from penstock.api.settings import (
     ConfigDef,
     all_of,
     entries,
+    invalid,
 )
 from penstock.connectors.couchbase.client.keyspace import Keyspace, parse_collection
 from penstock.connectors.couchbase.settings import texts
@@ -181,7 +182,8 @@ COMPRESSION: Final = _DCP.ignored("compression", "ENABLED",
 PERSISTENCE: Final = _DCP.ignored("persistence.polling.interval", "100ms",
     check=DURATION, importance=MEDIUM)
 FLOW_CONTROL: Final = _DCP.ignored("flow.control.buffer", "16m", check=SIZE, importance=MEDIUM)
-XATTRS: Final = _DCP.ignored("xattrs", False, importance=MEDIUM)
+XATTRS: Final = _DCP.flag("xattrs", False,
+    "Whether to read extended attributes: not supported, refused if true.")
 DCP_TRACE: Final = _DCP.ignored("enable.dcp.trace", False,
     importance=MEDIUM, dependents=("dcp.trace.document.id.regex",))
 DCP_TRACE_IDS: Final = _DCP.ignored("dcp.trace.document.id.regex", ".*", importance=MEDIUM)
@@ -204,6 +206,9 @@ def _rules(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     yield from tls_rule(parsed)
     if not parsed.get(BUCKET.name):
         yield BUCKET.name, f"Missing required config property: {BUCKET.name}"
+    if parsed.get(XATTRS.name):
+        text = "Extended attributes are not read. Remove it"
+        yield XATTRS.name, invalid(XATTRS.name, True, text)
 
 
 COUCHBASE_SOURCE: Final = ConfigDef(

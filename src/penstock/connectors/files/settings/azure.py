@@ -186,7 +186,7 @@ AZURE_SOURCE: Final = ConfigDef(
     *AZURE_CONNECTION,
     POLL_INTERVAL,
     *object_source.OBJECT_KEYS,
-    rules=(object_source.mode_rule, credentials_rule),
+    rules=(*object_source.OBJECT_RULES, credentials_rule),
 )
 
 

@@ -141,7 +141,7 @@ GCS_SOURCE: Final = ConfigDef(
     *GCS_CONNECTION,
     POLL_INTERVAL,
     *object_source.OBJECT_KEYS,
-    rules=(object_source.mode_rule, credentials_rule),
+    rules=(*object_source.OBJECT_RULES, credentials_rule),
 )
 
 

@@ -74,6 +74,16 @@ MAX_BACKOFF: Final = Key(
     group=_GCS,
     order=9,
 )
+ENCODING: Final = Key(
+    "gcs.object.content.encoding",
+    STRING,
+    default=None,
+    importance=LOW,
+    doc="The Content-Encoding of objects, such as gzip. Google's store decompresses those of gzip "
+    "for clients that do not accept it.",
+    group=_GCS,
+    order=10,
+)
 PREFIX: Final = Key(
     "file.name.prefix",
     STRING,
@@ -88,7 +98,6 @@ COMPRESSION: Final = replace(aiven.COMPRESSION, default="none")
 _IGNORED: Final = (
     "gcs.retry.backoff.delay.multiplier",
     "gcs.retry.backoff.total.timeout.ms",
-    "gcs.object.content.encoding",
     "gcs.user.agent",
     "kafka.retry.backoff.ms",
 )
@@ -122,7 +131,8 @@ def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 AIVEN_GCS_SINK: Final = ConfigDef(
     *(gcs.BUCKET, gcs.CREDENTIALS_PATH, gcs.CREDENTIALS_JSON, CREDENTIALS_DEFAULT, ENDPOINT),
-    *(RETRIES, BACKOFF, MAX_BACKOFF, PREFIX, aiven.TEMPLATE, COMPRESSION, aiven.MAX_RECORDS),
+    *(RETRIES, BACKOFF, MAX_BACKOFF, ENCODING, PREFIX, aiven.TEMPLATE, COMPRESSION),
+    aiven.MAX_RECORDS,
     *(aiven.NAME_ZONE, aiven.NAME_SOURCE, aiven.ZONE, aiven.SOURCE, aiven.OUTPUT_TYPE),
     *(aiven.OUTPUT_FIELDS, aiven.VALUE_ENCODING, aiven.ENVELOPE, aiven.AVRO_CODEC),
     rules=(_credentials_rule, aiven.envelope_rule, _name_rule),
@@ -143,6 +153,7 @@ def aiven_gcs_options(config: Config) -> GcsOptions:
         and not config[gcs.CREDENTIALS_PATH],
         tries=Tries(max(attempts - 1, 0), Backoff(config[BACKOFF], config[MAX_BACKOFF])),
         part_bytes=_PART,
+        content_encoding=config[ENCODING] or None,
     )
 
 

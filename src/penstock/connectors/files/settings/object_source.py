@@ -192,8 +192,17 @@ SPLIT: Final = Key(
     "0: every file is read from beginning to end.",
     group=_SOURCE,
 )
+ERROR_TOPIC: Final = Key(
+    "parse.error.topic.prefix",
+    STRING,
+    default="",
+    importance=LOW,
+    doc="The prefix of topics for records that cannot be parsed: not supported, so it is refused "
+    f"unless {ON_ERROR.name}=fail, when there are none.",
+    group=_SOURCE,
+)
 IGNORED: Final = (
-    *("task.batch.size", "parse.error.topic.prefix", "schema.cache.size", "path.format"),
+    *("task.batch.size", "schema.cache.size", "path.format"),
     *("partition.field.name", "storage.class", "partition.duration.ms", "locale", "timezone"),
     *("timestamp.extractor", "timestamp.field", "flush.size", "max.retries"),
 )
@@ -210,6 +219,18 @@ def mode_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield SPLIT.name, invalid(SPLIT.name, split, text)
 
 
+def error_topic_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
+    """No topic is promised to records that cannot be parsed."""
+    behavior = str(parsed.get(ON_ERROR.name) or "")
+    if (prefix := parsed.get(ERROR_TOPIC.name)) and behavior.lower() != "fail":
+        text = (
+            "Records that cannot be parsed are not sent to a topic. Remove it, and find them in "
+            f"the log; or set {ON_ERROR.name}=fail"
+        )
+        yield ERROR_TOPIC.name, invalid(ERROR_TOPIC.name, prefix, text)
+
+
+OBJECT_RULES: Final = (mode_rule, error_topic_rule)
 OBJECT_KEYS: Final = (
     FORMAT_CLASS,
     MODE,
@@ -221,6 +242,7 @@ OBJECT_KEYS: Final = (
     FOLDERS,
     SINCE,
     ON_ERROR,
+    ERROR_TOPIC,
     RECORD_BATCH,
     CSV_HEADER,
     SEPARATOR,

@@ -307,7 +307,7 @@ S3_SOURCE: Final = ConfigDef(
     *(ACCELERATE, *PROXY.keys),
     POLL_INTERVAL,
     *object_source.OBJECT_KEYS,
-    rules=(object_source.mode_rule, credentials_rule, store_rule),
+    rules=(*object_source.OBJECT_RULES, credentials_rule, store_rule),
 )
 
 

@@ -52,6 +52,9 @@ class GcsOptions:
     part_bytes: int = 26_214_400
     timeout_s: float = 60
 
+    content_encoding: str | None = None
+    """Of new objects."""
+
     def checking(self) -> GcsOptions:
         """The options for an interactive check: no retries, a short timeout."""
         return replace(self, tries=Tries(0), timeout_s=CHECK_S)
@@ -77,6 +80,13 @@ class GcsClient(ObjectClient):
         """An object; creating it sends no request."""
         return self.client.bucket(self.options.bucket).blob(path)
 
+    def _new(self, path: str) -> Any:
+        """An object to be written."""
+        blob = self.blob(path)
+        if self.options.content_encoding is not None:
+            blob.content_encoding = self.options.content_encoding
+        return blob
+
     def put(
         self,
         path: str,
@@ -84,14 +94,14 @@ class GcsClient(ObjectClient):
         about: Mapping[str, str],
         condition: Condition | None = None,
     ) -> None:
-        blob, arguments = self.blob(path), {}
+        blob, arguments = self._new(path), {}
         if condition is not None:
             blob.metadata = condition.metadata
             arguments["if_generation_match"] = int(condition.version or 0)
         blob.upload_from_string(data, content_type=_CONTENT, **arguments, **self._common)
 
     def begin(self, path: str) -> Upload:
-        url: str = self.blob(path).create_resumable_upload_session(
+        url: str = self._new(path).create_resumable_upload_session(
             content_type=_CONTENT, checksum=None, **self._common
         )
         return _GcsUpload(self, path, url)

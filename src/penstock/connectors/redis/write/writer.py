@@ -32,7 +32,12 @@ from penstock.connectors.redis.client.errors import RecordRefused, RedisUnavaila
 from penstock.connectors.redis.client.packing import unpack
 from penstock.connectors.redis.client.servers import Servers
 from penstock.connectors.redis.write.commands import Commands
-from penstock.connectors.redis.write.offsets import read_offsets, store_offsets
+from penstock.connectors.redis.write.offsets import (
+    Kept,
+    read_offsets,
+    store_lineages,
+    store_offsets,
+)
 from penstock.connectors.redis.write.pipeline import Outcome, Pipeline
 from penstock.connectors.redis.write.plan import Maker, SinkPlan
 
@@ -67,24 +72,23 @@ class RedisWriter(FailingWriter):
         self._servers = Servers(access, context.wait)
         self._pipeline = Pipeline(self._servers, plan.limits)
         self._unfinished: _Left | None = None
-        self._stored: dict[TopicPartition, int] = {}
+        self._stored: dict[TopicPartition, Kept] = {}
 
     def assigned(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not self._plan.offsets or not partitions:
             return
         stored = self._offsets(partitions)
-        self._stored.update(stored)
-        seeks = {
-            topic_partition: stored[topic_partition]
-            for topic_partition in partitions
-            if stored[topic_partition] != partitions[topic_partition]
+        starts = {
+            at: kept.start(partitions[at], self._context.lineage(at)) for at, kept in stored.items()
         }
+        self._stored.update(stored)
+        seeks = {at: start for at, start in starts.items() if start != partitions[at]}
         if seeks:
             for topic_partition, offset in seeks.items():
                 log.info("Redis has %s up to offset %d; resuming there", topic_partition, offset)
             self._context.seek(seeks)
 
-    def _offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def _offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Kept]:
         """The offsets in Redis. Retries, since an error here fails the task."""
         for _ in range(_OFFSET_ATTEMPTS):
             try:
@@ -133,13 +137,18 @@ class RedisWriter(FailingWriter):
         reached = super().pre_commit(reached)
         if not self._plan.offsets:
             return reached
-        new = {
-            topic_partition: offset
-            for topic_partition, offset in reached.items()
-            if self._stored.get(topic_partition) != offset
+        kept = {at: Kept(offset, self._context.lineage(at)) for at, offset in reached.items()}
+        new = {at: each for at, each in kept.items() if self._stored.get(at) != each}
+        lineages = {
+            at: lineage
+            for at, each in new.items()
+            if (lineage := each.lineage) and not self._has_lineage(at, lineage)
         }
         try:
-            store_offsets(self._servers, self._plan.offsets, new)
+            store_lineages(self._servers, self._plan.offsets, lineages)
+            store_offsets(
+                self._servers, self._plan.offsets, {at: each.offset for at, each in new.items()}
+            )
         except PenstockError as error:
             if not error.retriable:
                 raise
@@ -147,6 +156,10 @@ class RedisWriter(FailingWriter):
             return {}
         self._stored.update(new)
         return reached
+
+    def _has_lineage(self, at: TopicPartition, lineage: str) -> bool:
+        stored = self._stored.get(at)
+        return stored is not None and stored.lineage == lineage
 
     def close(self) -> None:
         self._servers.close()
