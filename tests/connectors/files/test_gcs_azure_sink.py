@@ -15,11 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from requests import RequestException
 
 from penstock.api import Failed, Records, TaskId, TopicPartition, Unavailable
 from penstock.api.schema import INT64, STRING, struct
 from penstock.connectors.files.objects import AivenGcsSink, GcsSink
+from penstock.connectors.files.stores.gcs import GcsClient, GcsOptions
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
+from penstock.flow.traces import trace_of
 from penstock.testing.conformance import SinkConformance, records_of
 from penstock.testing.contexts import SinkContextStub
 from penstock.testing.waiting import wait_until
@@ -265,6 +268,25 @@ def test_an_object_may_end_with_its_last_full_part(store: Running) -> None:
     writer.close()
     (data,) = store.objects.under(props["topics.dir"]).values()
     assert data == bytes(PART) + bytes([1]) * PART
+
+
+def test_the_session_of_an_upload_that_fails_is_in_no_trace(gcs: Running) -> None:
+    """Whoever knows its upload_id can write the object without credentials."""
+    proxy = FaultyProxy(gcs.port)
+    store = GcsClient(GcsOptions(BUCKET, proxy.url, anonymous=True))
+    upload = store.begin("a")
+    proxy.fault = lambda method, path: "cut"
+    with pytest.raises(RequestException):
+        upload.abort()
+    (session,) = {path.partition("upload_id=")[2] for _, path in proxy.requests if "id=" in path}
+    proxy.close()
+    with pytest.raises(RequestException) as failure:
+        upload.abort()
+    store.close()
+    assert session in str(failure.value), "the client quotes the address"
+    shown = trace_of(failure.value).text
+    assert session not in shown
+    assert "upload_id=[hidden]" in shown
 
 
 @pytest.mark.parametrize("fault", ["answer ServerBusy 503", "answer Broken 500", "cut", "lose"])
