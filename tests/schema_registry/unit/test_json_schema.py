@@ -204,6 +204,13 @@ def test_a_required_field_that_is_null_is_left_out_and_reads_as_null(scope: Scop
     }
 
 
+def test_a_missing_required_field_of_the_outermost_struct_is_null(scope: Scope) -> None:
+    converter = scope()
+    schema = s.struct({"title": s.STRING, "pages": s.INT32})
+    write(converter, Column.of([{"title": "t", "pages": 2}], schema))
+    assert read(converter, [b'\0\0\0\0\1{"pages":3}']).values == [{"title": None, "pages": 3}]
+
+
 def test_a_missing_required_field_of_an_inner_struct_is_refused(scope: Scope) -> None:
     converter = scope()
     schema = s.struct({"c": BOOK, "l": s.array(BOOK)})
