@@ -30,7 +30,7 @@ DOCUMENT: Any = {"a": {"b": 1, "n": None, "l": [7, {"c": 8}]}, "s": "text", "": 
         (("a", "l", "-1"), MISSING, MISSING),
         (("a", "l", "c"), MISSING, MISSING),
     ],
-    ids=str,
+    ids=range(14),
 )
 def test_a_path_finds_what_the_table_says(path: Any, by_name: Any, by_step: Any) -> None:
     for document in (DOCUMENT, MappingProxyType(DOCUMENT)):
