@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of a task's records: `records` were read, `done` reached the target, `failed` were tolerated;
+    """Counts of a task's records: `records` were read, `done` reached the target, `failed` were tolerated;
     transforms dropped the difference. `topics` are the topics they came from or went to.
 
     `retries`: repeated operations. `lost`: dead letters that Kafka did not accept. `ms`: time spent

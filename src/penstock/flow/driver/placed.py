@@ -60,7 +60,7 @@ class Placed:
     own: bool = False
     """Whether it has, or is to get, a dedicated slot."""
     id: int = 0
-    """Of its current placement, unique within the worker."""
+    """The id of its current placement, unique within the worker."""
     slot: Slot | None = None
     deaths: int = 0
     """Slots that died while it was on them."""

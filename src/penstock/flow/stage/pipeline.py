@@ -48,7 +48,7 @@ class Step:
     apply: Apply
     close: Callable[[], None] = lambda: None
     alias: str | None = None
-    """Of a transform."""
+    """The name that the connector gives a transform."""
 
     @property
     def label(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ class Reporting:
         self._owned = owned
         self._count = count
         self.error: ToleranceExceeded | None = None
-        """Of a record that the writer has reported, and that fails the task."""
+        """The error of a record that the writer has reported, and that fails the task."""
 
     def report(self, failures: Sequence[Failure], original: Original) -> None:
         """See `Failures.report`."""

@@ -26,7 +26,7 @@ HIDDEN: Final = "[hidden]"
 _LONGEST: Final = 2_000
 """Characters of a text, and members of a map or list, that are shown."""
 _MOST_BYTES: Final = 32_768
-"""Of a record in one step."""
+"""Bytes of a record that are shown for one step."""
 
 
 class StepLike(Protocol):

@@ -46,7 +46,7 @@ class Known:
     offset: int = WHOLE
     """How many bytes were sent if it is read in slices."""
     precision_ms: int | None = None
-    """Of `modified_ms`; None: the other connector does not store it."""
+    """The precision of `modified_ms`; None: the other connector does not store it."""
 
     @property
     def sent(self) -> int:

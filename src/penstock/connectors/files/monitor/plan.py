@@ -47,7 +47,7 @@ class MonitorPlan:
     key_schema: Schema | None = None
     """The schema of keys with name and offset; None: keys are paths."""
     most_records: int = 10_000
-    """Of a poll."""
+    """Records of a poll."""
     shrunk: Shrunk = Shrunk.WHOLE
     after: After = After.NOTHING
     after_folder: str = ""

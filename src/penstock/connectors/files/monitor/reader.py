@@ -113,7 +113,7 @@ class MonitorReader(SourceReader):
         self._pieces: Generator[None] | None = None
         """Adds the pieces of the current file to the batch, one at a time."""
         self._path = ""
-        """Of the current file."""
+        """The path of the current file."""
         self._deferred: set[str] = set()
         """Files on which the server failed: others are read first."""
         self._batch = _Batch()

@@ -49,7 +49,7 @@ class Progress:
     is_read: bool = False
     """Whether it was read to its end."""
     version: str = ""
-    """Of the file; "" if it is not known."""
+    """The version of the file; "" if it is not known."""
     error: str | None = None
     """Why reading was given up."""
 

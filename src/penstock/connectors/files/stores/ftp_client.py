@@ -55,9 +55,9 @@ class FtpOptions:
     ca_file: str | None = None
     """Trusted certificate authorities; None: those of the machine."""
     encoding: str = "utf-8"
-    """Of names."""
+    """The encoding of names."""
     zone: tzinfo | None = None
-    """Of the server's clock, unless a listing names another; None: the zone of this machine."""
+    """The zone of the server's clock, unless a listing names another; None: the zone of this machine."""
 
     @property
     def place(self) -> str:

@@ -53,7 +53,7 @@ class GcsOptions:
     timeout_s: float = 60
 
     content_encoding: str | None = None
-    """Of new objects."""
+    """The encoding that new objects declare."""
 
     def checking(self) -> GcsOptions:
         """The options for an interactive check: no retries, a short timeout."""

@@ -21,7 +21,7 @@ from penstock.connectors.jdbc.read.reading import Blocks, Reading, where
 from penstock.connectors.jdbc.read.shapes import Shape, Unit
 
 MOST_ROWS: Final = 1 << 14
-"""Of a piece: small rows take much more memory as records than in Arrow arrays."""
+"""Rows of a piece: small rows take much more memory as records than in Arrow arrays."""
 
 
 class Range:
