@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.cli.app import run
-from penstock.cli.session import Session
+from penstock.cli.session import CommandSession
 from penstock.errors import DataError
 from penstock.flow.stage.failures import Letter, context_headers
 from penstock.flow.stage.pipeline import Failure, Stage
@@ -54,7 +54,7 @@ def penstock(
     def command(*args: str, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         environ = {"PENSTOCK_BOOTSTRAP_SERVERS": broker.bootstrap}
-        code = run(args, Session(environ=environ, transport=httpx.MockTransport(worker)))
+        code = run(args, CommandSession(environ=environ, transport=httpx.MockTransport(worker)))
         out, err = capfdbinary.readouterr()
         return Done(code, out.decode(), err.decode())
 

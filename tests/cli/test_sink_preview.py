@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.app import run
-from penstock.cli.session import Session
+from penstock.cli.session import CommandSession
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
 
@@ -32,7 +32,7 @@ def preview(broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
         file = tmp_path / "connector.json"
         file.write_text(json.dumps({"name": "c", **config}))
         environ = {"PENSTOCK_BOOTSTRAP_SERVERS": broker.bootstrap}
-        code = run(["preview", str(file), *args], Session(environ=environ))
+        code = run(["preview", str(file), *args], CommandSession(environ=environ))
         out, err = capfd.readouterr()
         return code, out.splitlines(), err
 

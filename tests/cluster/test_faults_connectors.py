@@ -23,7 +23,7 @@ from confluent_kafka import TopicPartition
 
 from penstock.config.properties import render_properties
 from penstock.kafka.broker import Broker
-from penstock.testing.cluster import Cluster, Flow, GrowingFile, Watch
+from penstock.testing.cluster import Flow, FlowWatch, GrowingFile, WorkerCluster
 from penstock.testing.group_log import read_group_log
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
@@ -109,8 +109,8 @@ def flows(
 class Pair:
     """Two workers, and the records that flow through them."""
 
-    cluster: Cluster
-    watch: Watch
+    cluster: WorkerCluster
+    watch: FlowWatch
     topics: Topics
     group: str
     items: int  # connectors and tasks
@@ -162,8 +162,8 @@ def pair(
     for flow in flows:
         workers[0].create(flow.source, flow.source_config())
         workers[1].create(flow.sink, flow.sink_config())
-    with Watch(topics, cluster, flows) as watch:
-        pair = Pair(Cluster(workers), watch, topics, cluster, 4 * len(flows))
+    with FlowWatch(topics, cluster, flows) as watch:
+        pair = Pair(WorkerCluster(workers), watch, topics, cluster, 4 * len(flows))
         try:
             pair.shared()
             watch.arriving()

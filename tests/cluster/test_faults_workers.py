@@ -18,8 +18,16 @@ from typing import Final
 import psutil
 import pytest
 
-from penstock.kafka.broker import BRIEF, Broker, Listener, free_port
-from penstock.testing.cluster import Cluster, Flow, GrowingFile, Repeats, Trial, Watch, is_task
+from penstock.kafka.broker import BRIEF, Broker, BrokerListener, free_port
+from penstock.testing.cluster import (
+    Flow,
+    FlowWatch,
+    GrowingFile,
+    Repeats,
+    Trial,
+    WorkerCluster,
+    is_task,
+)
 from penstock.testing.group_log import read_group_log
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.proxy import Proxy
@@ -63,7 +71,7 @@ def proxy() -> Iterator[Proxy]:
 def broker(tmp_path_factory: pytest.TempPathFactory, proxy: Proxy) -> Iterator[Broker]:
     """A broker only for this module, which stops and starts it."""
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
-    ways = [Listener("PROXIED", proxy.target, proxy.port)]
+    ways = [BrokerListener("PROXIED", proxy.target, proxy.port)]
     folder = tmp_path_factory.mktemp("broker")
     with Broker(
         folder, port=free_port(), settings=quick, listeners=ways, java_options=[BRIEF]
@@ -94,8 +102,8 @@ def flows(
 class Fleet:
     """The cluster, and the records that flow through it."""
 
-    cluster: Cluster
-    watch: Watch
+    cluster: WorkerCluster
+    watch: FlowWatch
     topics: Topics
     group: str
     frozen: list[psutil.Process] = field(default_factory=list)
@@ -179,8 +187,8 @@ def fleet(
     for flow in flows:
         workers[0].create(flow.source, flow.source_config())
         workers[0].create(flow.sink, flow.sink_config())
-    with Watch(topics, cluster, flows) as watch:
-        fleet = Fleet(Cluster(workers), watch, topics, cluster)
+    with FlowWatch(topics, cluster, flows) as watch:
+        fleet = Fleet(WorkerCluster(workers), watch, topics, cluster)
         try:
             fleet.shared()
             watch.arriving()

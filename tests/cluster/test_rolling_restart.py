@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from penstock.testing.cluster import Cluster
+from penstock.testing.cluster import WorkerCluster
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.slowness import Slowness
 from penstock.testing.topics import Topics
@@ -37,7 +37,7 @@ def test_every_worker_is_restarted_and_no_task_pauses_for_long(
         worker.start()
     for worker in workers:
         worker.await_rest(START_S, "/health")
-    members = Cluster(workers)
+    members = WorkerCluster(workers)
     topic = topics.create(f"{cluster}-rows", PARTITIONS)
     with Stream(topics, cluster, topic, tmp_path / "rows.out") as stream, Slowness() as slowness:
         stream.create(workers[0])

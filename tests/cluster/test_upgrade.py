@@ -13,7 +13,7 @@ import pytest
 
 from penstock.host.processes import worker_command
 from penstock.kafka.broker import Broker
-from penstock.testing.cluster import Cluster
+from penstock.testing.cluster import WorkerCluster
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
 from tests.places import ROOT
@@ -68,29 +68,29 @@ def test_versions_share_a_group(
     with first, Stream(topics, cluster, topic, tmp_path / "rows.out") as stream:
         first.await_rest(START_S, "/health")
         stream.create(first)
-        Cluster([first]).await_shared(ITEMS, [first], START_S)
+        WorkerCluster([first]).await_shared(ITEMS, [first], START_S)
         stream.arriving()
         with new:
             new.await_rest(START_S, "/health")
-            Cluster([first, new]).await_shared(ITEMS, [first, new], START_S)
+            WorkerCluster([first, new]).await_shared(ITEMS, [first, new], START_S)
             assert _leader(new) == first.id
             assert str(before) in _environment(first)
             assert str(before) not in _environment(new)
             stream.arriving()
 
             assert first.stop() == 0, first.log_text()[-2000:]
-            Cluster([new]).await_shared(ITEMS, [new], START_S)
+            WorkerCluster([new]).await_shared(ITEMS, [new], START_S)
             assert _leader(new) == new.id
             stream.arriving()
 
             with again:
                 again.await_rest(START_S, "/health")
-                Cluster([new, again]).await_shared(ITEMS, [new, again], START_S)
+                WorkerCluster([new, again]).await_shared(ITEMS, [new, again], START_S)
                 assert _leader(again) == new.id
                 stream.arriving()
 
                 assert new.stop() == 0, new.log_text()[-2000:]
-                Cluster([again]).await_shared(ITEMS, [again], START_S)
+                WorkerCluster([again]).await_shared(ITEMS, [again], START_S)
                 assert _leader(again) == again.id
                 stream.arriving()
                 stream.stop(again)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.kafka.broker import BRIEF, Broker, free_port
-from penstock.kafka.log import CompactedLog, Dropped, Entry
+from penstock.kafka.log import CompactedLog, Dropped, LogEntry
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
 
@@ -26,11 +26,11 @@ class Reader:
         self._partitions = partitions
         self._open: list[CompactedLog] = []
 
-    def open(self, received: list[Entry], bootstrap: str | None = None) -> CompactedLog:
+    def open(self, received: list[LogEntry], bootstrap: str | None = None) -> CompactedLog:
         servers = bootstrap or self._topics.bootstrap
         client = {"bootstrap.servers": servers}
 
-        def receive(entries: Sequence[Entry]) -> None:
+        def receive(entries: Sequence[LogEntry]) -> None:
             assert entries, "batches are not empty"
             received.extend(entries)
 
@@ -59,18 +59,18 @@ def reader(topics: Topics, unique: Callable[[str], str]) -> Iterator[Reader]:
 
 
 def test_what_is_appended_is_received_in_order_with_its_place(reader: Reader) -> None:
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = reader.open(received)
     log.start()
     assert received == []
     sent = [log.append(b"key", b"%d" % number) for number in range(5)]
     assert [future.result(30) for future in sent] == [(0, number) for number in range(5)]
     log.read_to_end(30)
-    assert received == [Entry(0, number, b"key", b"%d" % number) for number in range(5)]
+    assert received == [LogEntry(0, number, b"key", b"%d" % number) for number in range(5)]
 
 
 def test_what_is_appended_is_received_at_once(reader: Reader) -> None:
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = reader.open(received)
     log.start()
     began = time.monotonic()
@@ -82,20 +82,20 @@ def test_what_is_appended_is_received_at_once(reader: Reader) -> None:
 
 
 def test_starting_receives_everything_there_was(reader: Reader) -> None:
-    first: list[Entry] = []
+    first: list[LogEntry] = []
     log = reader.open(first)
     log.start()
     log.append(b"a", b"1")
     log.append(b"b", None).result(30)
     log.close()
 
-    again: list[Entry] = []
+    again: list[LogEntry] = []
     reader.open(again).start()
-    assert again == [Entry(0, 0, b"a", b"1"), Entry(0, 1, b"b", None)]
+    assert again == [LogEntry(0, 0, b"a", b"1"), LogEntry(0, 1, b"b", None)]
 
 
 def test_reading_to_the_end_waits_for_what_others_appended(reader: Reader, topics: Topics) -> None:
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = reader.open(received)
     log.start()
     topics.append(reader.topic, [b"%d" % number for number in range(500)], key=b"k")
@@ -104,7 +104,7 @@ def test_reading_to_the_end_waits_for_what_others_appended(reader: Reader, topic
 
 
 def test_reading_an_empty_log_to_its_end_takes_no_records(reader: Reader) -> None:
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = reader.open(received)
     log.start()
     log.read_to_end(10)
@@ -113,7 +113,7 @@ def test_reading_an_empty_log_to_its_end_takes_no_records(reader: Reader) -> Non
 
 def test_every_partition_is_read(topics: Topics, unique: Callable[[str], str]) -> None:
     reader = Reader(topics, unique("log"), 3)
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = reader.open(received)
     try:
         log.start()
@@ -162,7 +162,7 @@ def test_a_broker_that_goes_away_and_comes_back_is_read_on(
     quick = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300"}
     with Broker(tmp_path_factory.mktemp("own-broker"), settings=quick, java_options=[BRIEF]) as own:
         reader = Reader(Topics(own.bootstrap), unique("log"), 1)
-        received: list[Entry] = []
+        received: list[LogEntry] = []
         log = reader.open(received)
         try:
             log.start()

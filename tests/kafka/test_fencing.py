@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 from penstock.errors import Unavailable
 from penstock.kafka.broker import free_port
 from penstock.kafka.fencing import FencedWriter, fence
-from penstock.kafka.log import CompactedLog, Entry
+from penstock.kafka.log import CompactedLog, LogEntry
 from penstock.testing.topics import Topics
 
 
@@ -111,8 +111,8 @@ def test_a_broker_that_does_not_answer_is_an_error() -> None:
         fence(nobody, ["a-task"], timeout_s=1.0)
 
 
-def open_log(topics: Topics, topic: str, isolation: str, received: list[Entry]) -> CompactedLog:
-    def receive(entries: Sequence[Entry]) -> None:
+def open_log(topics: Topics, topic: str, isolation: str, received: list[LogEntry]) -> CompactedLog:
+    def receive(entries: Sequence[LogEntry]) -> None:
         received.extend(entries)
 
     client = {"bootstrap.servers": topics.bootstrap}
@@ -133,7 +133,7 @@ def test_a_log_that_ends_in_a_transactions_end_is_read_to_its_end(
     leader = writer(topics, topic)
     leader.claim()
     leader.write([(b"a", b"1"), (b"b", b"2")])
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = open_log(topics, topic, isolation, received)
     try:
         log.start(20)
@@ -154,7 +154,7 @@ def test_an_open_transaction_is_waited_for_and_what_was_aborted_is_not_received(
     dead = transactional(topics, name)
     dead.produce(topic, b"never committed", b"k")
     dead.flush(30)
-    received: list[Entry] = []
+    received: list[LogEntry] = []
     log = open_log(topics, topic, "read_committed", received)
     try:
         log.open()

@@ -11,7 +11,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from penstock.kafka import admin, clients
-from penstock.kafka.broker import BRIEF, Broker, Listener, free_port
+from penstock.kafka.broker import BRIEF, Broker, BrokerListener, free_port
 from penstock.kafka.group import Callbacks, WorkerGroup
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
@@ -70,7 +70,7 @@ def secure(
     with Broker(
         tmp_path_factory.mktemp("secure-broker"),
         settings=settings,
-        listeners=[Listener("SSL", port, port)],
+        listeners=[BrokerListener("SSL", port, port)],
         java_options=(BRIEF,),
     ) as broker:
         yield broker

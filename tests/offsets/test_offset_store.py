@@ -11,7 +11,7 @@ from penstock.config import worker as worker_config
 from penstock.errors import StartupFailed
 from penstock.ids import TaskId
 from penstock.kafka.broker import Broker
-from penstock.kafka.log import CompactedLog, Entry
+from penstock.kafka.log import CompactedLog, LogEntry
 from penstock.offsets.store import OffsetStore
 from penstock.testing.processes import worker_settings
 from penstock.testing.topics import Topics
@@ -38,7 +38,7 @@ def offsets(broker: Broker, topics: Topics, cluster: str) -> Iterator[OffsetStor
     topic = topics.create(f"{cluster}-offset", 3, cleanup_policy="compact")
     client = {"bootstrap.servers": broker.bootstrap}
 
-    def make(receive: Callable[[Sequence[Entry]], None]) -> CompactedLog:
+    def make(receive: Callable[[Sequence[LogEntry]], None]) -> CompactedLog:
         return CompactedLog(
             topic, 3, consumer=client, producer=client, admin=topics.admin, receive=receive
         )

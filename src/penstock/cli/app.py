@@ -16,7 +16,7 @@ from penstock.cli.apply import apply
 from penstock.cli.container import container
 from penstock.cli.exits import CommandError, Exit
 from penstock.cli.records.commands import read, write
-from penstock.cli.session import Session, common
+from penstock.cli.session import CommandSession, common
 from penstock.cli.show import note
 from penstock.config.redaction import redacted
 from penstock.errors import PenstockError
@@ -107,9 +107,9 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(args: Sequence[str], session: Session | None = None) -> int:
+def run(args: Sequence[str], session: CommandSession | None = None) -> int:
     """Runs the command line and returns its exit code. Errors go to standard error."""
-    session = session or Session()
+    session = session or CommandSession()
     debug = "--debug" in args
     try:
         result = cli.main(list(args), prog_name="penstock", standalone_mode=False, obj=session)
@@ -134,7 +134,7 @@ def run(args: Sequence[str], session: Session | None = None) -> int:
         logging.shutdown()
 
 
-def _print_error(error: PenstockError, session: Session) -> None:
+def _print_error(error: PenstockError, session: CommandSession) -> None:
     body: bytes = getattr(error, "body", b"")  # the worker's response, for programs
     if session.json and body:
         click.echo(body.rstrip(b"\n"))

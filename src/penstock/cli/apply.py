@@ -12,7 +12,7 @@ import click
 from penstock.cli import connectors, differences, files, resources, rest, show, states
 from penstock.cli.exits import Exit, NotValid, Unusable
 from penstock.cli.resources import Wanted
-from penstock.cli.session import Session, common, pass_session
+from penstock.cli.session import CommandSession, common, pass_session
 
 if TYPE_CHECKING:
     from penstock.cli.client import Connect
@@ -29,7 +29,7 @@ _TARGETS: Final = (states.PAUSED, states.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ApplyStep:
     """The change of one connector; `state` is the target state to set, if any, and `expected` the
     state afterwards."""
 
@@ -52,7 +52,7 @@ def plan(
     *,
     prune: bool = False,
     keep: Sequence[str] = (),
-) -> list[Step]:
+) -> list[ApplyStep]:
     """The steps from the stored connectors to the declared ones, deletions last. Pure.
 
     `stored` has the configurations by name, `current` the connectors' states; `keep` the patterns
@@ -65,25 +65,25 @@ def plan(
     if prune:
         described = {wanted.name for wanted in declared.wanted} | declared.skipped
         steps += [
-            Step(name, DELETE, None)
+            ApplyStep(name, DELETE, None)
             for name in sorted(set(stored) - described)
             if not any(fnmatchcase(name, pattern) for pattern in keep)
         ]
     return steps
 
 
-def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | None) -> Step:
+def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | None) -> ApplyStep:
     if before is None:
         added = tuple(differences.changes({}, wanted.config))
         expected = wanted.state or wanted.initial_state or states.RUNNING
-        return Step(wanted.name, CREATE, wanted, added, None, expected)
+        return ApplyStep(wanted.name, CREATE, wanted, added, None, expected)
     stored = {key: text for key, text in before.items() if text is not None}
     changes = tuple(differences.changes(stored, wanted.config))
     standing = state if state in _TARGETS else states.RUNNING
     # The state of a failed connector does not show its target state: setting it again is harmless.
     known = state not in (None, states.FAILED, "UNASSIGNED", "RESTARTING")
     wrong = wanted.state is not None and wanted.state != standing
-    return Step(
+    return ApplyStep(
         wanted.name,
         UPDATE if changes else UNCHANGED,
         wanted,
@@ -125,7 +125,7 @@ def _step(wanted: Wanted, before: Mapping[str, str | None] | None, state: str | 
 @common
 @pass_session
 def apply(
-    session: Session,
+    session: CommandSession,
     paths: tuple[str, ...],
     more: tuple[str, ...],
     recursive: bool,
@@ -179,7 +179,7 @@ def _current(connect: Connect) -> dict[str, str]:
     return {name: entry["status"]["connector"]["state"] for name, entry in statuses.items()}
 
 
-def _validate(session: Session, connect: Connect, steps: Sequence[Step]) -> None:
+def _validate(session: CommandSession, connect: Connect, steps: Sequence[ApplyStep]) -> None:
     """Raises NotValid with every error in the configurations, before any of them is written."""
     problems: list[str] = []
     for step in steps:
@@ -211,7 +211,7 @@ def _validate(session: Session, connect: Connect, steps: Sequence[Step]) -> None
         )
 
 
-def _perform(connect: Connect, step: Step) -> None:
+def _perform(connect: Connect, step: ApplyStep) -> None:
     if step.action == DELETE:
         connect.ask("DELETE", rest.connector(step.name))
         return
@@ -232,7 +232,7 @@ def _perform(connect: Connect, step: Step) -> None:
         connect.ask("PUT", rest.connector(step.name, _VERBS[step.state]))
 
 
-def _print_step(session: Session, step: Step, *, dry_run: bool) -> None:
+def _print_step(session: CommandSession, step: ApplyStep, *, dry_run: bool) -> None:
     verb = f"would {step.action}" if dry_run and step.action != UNCHANGED else _DONE[step.action]
     show.echo(f"{verb} {step.name}" if step.action != UNCHANGED else f"{step.name} is unchanged")
     if step.action == UPDATE or (dry_run and step.action == CREATE):
@@ -244,7 +244,7 @@ def _print_step(session: Session, step: Step, *, dry_run: bool) -> None:
         show.echo(f"{step.name}: target state {would} {step.state}")
 
 
-def _document(session: Session, step: Step) -> object:
+def _document(session: CommandSession, step: ApplyStep) -> object:
     document: dict[str, Any] = {"name": step.name, "action": step.action, "state": step.state}
     if step.wanted is None:
         return document
@@ -258,7 +258,9 @@ def _document(session: Session, step: Step) -> object:
     return {**changes, **document, "source": step.wanted.source}
 
 
-def _await(session: Session, connect: Connect, steps: Sequence[Step], timeout_s: float) -> None:
+def _await(
+    session: CommandSession, connect: Connect, steps: Sequence[ApplyStep], timeout_s: float
+) -> None:
     deadline = session.clock.now() + int(timeout_s * 1000)
     for step in steps:
         if step.action == DELETE:

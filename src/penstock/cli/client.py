@@ -12,9 +12,9 @@ from typing import Final
 
 import httpx
 
-from penstock.cli.clusters import Address, Cluster
+from penstock.cli.clusters import Cluster, WorkerAddress
 from penstock.cli.exits import CommandError, NoAnswer, Unusable
-from penstock.cli.rest import Response, named, refusal
+from penstock.cli.rest import RestAnswer, named, refusal
 from penstock.clock import Clock
 
 CONNECT_S: Final = 5.0
@@ -61,7 +61,7 @@ class Connect:
 
     def get(
         self, path: str, query: Mapping[str, str] | None = None, *, within_s: float | None = None
-    ) -> Response:
+    ) -> RestAnswer:
         return self.ask("GET", path, query=query, within_s=within_s)
 
     def ask(
@@ -72,7 +72,7 @@ class Connect:
         query: Mapping[str, str] | None = None,
         body: object = None,
         within_s: float | None = None,
-    ) -> Response:
+    ) -> RestAnswer:
         """The response to a request. Raises Refused for an error, NoAnswer without a response.
 
         With `within_s`, each worker has that long and nothing is retried: for callers that poll.
@@ -83,20 +83,20 @@ class Connect:
         while True:
             response = self._sent(method, path, query, body, timeout_s)
             if response.is_success:
-                return Response(response.status_code, response.content)
+                return RestAnswer(response.status_code, response.content)
             name = named(path, body) or "NAME"
             refused = refusal(response.status_code, response.content, name)
             if not refused.passing or self._clock.now() + _RETRY_MS > deadline:
                 raise refused
             self._pause(_RETRY_MS / 1000)
 
-    def each(self, path: str) -> list[tuple[str, Response | CommandError]]:
+    def each(self, path: str) -> list[tuple[str, RestAnswer | CommandError]]:
         """The response of every worker of the cluster to a GET, errors included."""
-        responses: list[tuple[str, Response | CommandError]] = []
+        responses: list[tuple[str, RestAnswer | CommandError]] = []
         for address in self.cluster.addresses:
             try:
                 response = self._request(address, "GET", path, None, None, self._timeout_s)
-                responses.append((address.url, Response(response.status_code, response.content)))
+                responses.append((address.url, RestAnswer(response.status_code, response.content)))
             except httpx.RequestError as error:
                 problem = nobody([(address.url, error)], self.cluster.origin)
                 responses.append((address.url, problem))
@@ -133,7 +133,7 @@ class Connect:
 
     def _request(
         self,
-        address: Address,
+        address: WorkerAddress,
         method: str,
         path: str,
         query: Mapping[str, str] | None,

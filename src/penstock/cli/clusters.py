@@ -38,7 +38,7 @@ _MEMBERS: Final = ("url", "verify", *_TEXTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class WorkerAddress:
     """One worker: its URL, and the user and password in it."""
 
     url: str  # no credentials, no slash at the end
@@ -50,7 +50,7 @@ class Cluster:
     """The workers of one cluster, its credentials and TLS settings."""
 
     name: str | None
-    addresses: tuple[Address, ...]
+    addresses: tuple[WorkerAddress, ...]
     user: str | None = None
     password_file: Path | None = None
     ca: Path | None = None
@@ -59,7 +59,7 @@ class Cluster:
     verify: bool = True
     origin: str = field(default="", compare=False)  # who named the addresses, as a sentence
 
-    def auth(self, address: Address) -> tuple[str, str] | None:
+    def auth(self, address: WorkerAddress) -> tuple[str, str] | None:
         """User and password for one of the addresses. Raises Unusable for an unreadable file."""
         if address.auth is not None or self.user is None:
             return address.auth
@@ -172,7 +172,7 @@ def choose(url: str | None, cluster: str | None, environ: Mapping[str, str]) -> 
     return replace(selected, origin=f"{of_file}; {by_name}" if cluster else f"{of_file}.")
 
 
-def addresses(text: str) -> tuple[Address, ...]:
+def addresses(text: str) -> tuple[WorkerAddress, ...]:
     """The workers in a comma-separated list of URLs; `http://` may be left out.
 
     >>> addresses("c1:8083, https://me:p%40ss@c2/connect/")[1].url
@@ -184,7 +184,7 @@ def addresses(text: str) -> tuple[Address, ...]:
     return workers
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> WorkerAddress:
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         host, port = parts.hostname, parts.port
@@ -196,8 +196,8 @@ def _address(text: str) -> Address:
         (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
     )
     if parts.username is None:
-        return Address(place)
-    return Address(place, (unquote(parts.username), unquote(parts.password or "")))
+        return WorkerAddress(place)
+    return WorkerAddress(place, (unquote(parts.username), unquote(parts.password or "")))
 
 
 def _no_url(text: str) -> Unusable:

@@ -11,7 +11,7 @@ import click
 from penstock.cli import differences, files, rest, show, states
 from penstock.cli.exits import Exit, NotThere, NotValid
 from penstock.cli.predefined import PREDEFINED
-from penstock.cli.session import Session, common, connector_names, pass_session
+from penstock.cli.session import CommandSession, common, connector_names, pass_session
 from penstock.config.properties import ConnectorFile, render_properties
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def waiting(command: F) -> F:
 @common
 @pass_session
 def load(
-    session: Session,
+    session: CommandSession,
     name: str,
     file: str | None,
     pairs: tuple[str, ...],
@@ -99,7 +99,7 @@ def load(
 @common
 @pass_session
 def create(
-    session: Session,
+    session: CommandSession,
     file: str,
     name: str | None,
     pairs: tuple[str, ...],
@@ -130,7 +130,7 @@ def create(
 @common
 @pass_session
 def update(
-    session: Session,
+    session: CommandSession,
     file: str,
     name: str | None,
     pairs: tuple[str, ...],
@@ -166,7 +166,7 @@ def update(
 @common
 @pass_session
 def patch(
-    session: Session,
+    session: CommandSession,
     name: str,
     file: str | None,
     pairs: tuple[str, ...],
@@ -191,7 +191,7 @@ def patch(
             _await(session, connect, ConnectorFile(name, body), timeout)
 
 
-def _remove(session: Session, names: tuple[str, ...]) -> None:
+def _remove(session: CommandSession, names: tuple[str, ...]) -> None:
     """Delete connectors.
 
     Their offsets stay: a new connector of the same name resumes there.
@@ -216,7 +216,7 @@ unload = click.command("unload")(common(names_argument(pass_session(_remove))))
 )
 @common
 @pass_session
-def config(session: Session, name: str, file: str | None, properties: bool) -> None:
+def config(session: CommandSession, name: str, file: str | None, properties: bool) -> None:
     """Show a connector's configuration, or replace it."""
     with session.connect() as connect:
         if file is not None:
@@ -242,7 +242,7 @@ def config(session: Session, name: str, file: str | None, properties: bool) -> N
 @set_option
 @common
 @pass_session
-def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ...]) -> int:
+def validate(session: CommandSession, file: str, name: str | None, pairs: tuple[str, ...]) -> int:
     """Validate the configuration in FILE.
 
     Creates nothing. Exits with 3 if it is invalid.
@@ -263,7 +263,9 @@ def validate(session: Session, file: str, name: str | None, pairs: tuple[str, ..
 @click.option("--validate", "check", is_flag=True, help="Also validate it.")
 @common
 @pass_session
-def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], check: bool) -> int:
+def diff(
+    session: CommandSession, file: str, name: str | None, pairs: tuple[str, ...], check: bool
+) -> int:
     """Show what `update` with FILE would change.
 
     Exits with 1 if anything would, with 3 if it would be invalid (--validate). With --json it
@@ -295,7 +297,7 @@ def diff(session: Session, file: str, name: str | None, pairs: tuple[str, ...], 
     return Exit.DIFFERENT if changes or stored is None else Exit.DONE
 
 
-def _created(connect: Connect, connector: ConnectorFile) -> rest.Response:
+def _created(connect: Connect, connector: ConnectorFile) -> rest.RestAnswer:
     body: dict[str, Any] = {"name": connector.name, "config": dict(connector.config)}
     if connector.initial_state is not None:
         body["initial_state"] = connector.initial_state
@@ -303,7 +305,7 @@ def _created(connect: Connect, connector: ConnectorFile) -> rest.Response:
 
 
 def _replaced(
-    session: Session,
+    session: CommandSession,
     connect: Connect,
     connector: ConnectorFile,
     stored: Mapping[str, str | None] | None,
@@ -324,7 +326,10 @@ def _replaced(
 
 
 def _print_changes(
-    session: Session, name: str, before: Mapping[str, str | None], after: Mapping[str, str | None]
+    session: CommandSession,
+    name: str,
+    before: Mapping[str, str | None],
+    after: Mapping[str, str | None],
 ) -> None:
     changes = differences.changes(before, after)
     show.echo(f"updated {name}" if changes else f"{name} is unchanged")
@@ -341,7 +346,9 @@ def _stored(connect: Connect, name: str) -> dict[str, str | None] | None:
     return stored
 
 
-def _await(session: Session, connect: Connect, connector: ConnectorFile, timeout_s: float) -> None:
+def _await(
+    session: CommandSession, connect: Connect, connector: ConnectorFile, timeout_s: float
+) -> None:
     """Waits for the connector's initial state, by default RUNNING."""
     parts = states.await_state(
         session,
@@ -355,7 +362,7 @@ def _await(session: Session, connect: Connect, connector: ConnectorFile, timeout
         show.parts(parts)
 
 
-def _validated(connect: Connect, connector: ConnectorFile) -> rest.Response:
+def _validated(connect: Connect, connector: ConnectorFile) -> rest.RestAnswer:
     plugin = connector.config.get(_CLASS)
     if not plugin:
         raise NotValid(f'Missing required configuration "{_CLASS}" which has no default value.')
@@ -373,7 +380,9 @@ def config_errors(infos: Mapping[str, Any]) -> list[tuple[str, str | None, str]]
     ]
 
 
-def _print_validation(session: Session, connector: ConnectorFile, infos: Mapping[str, Any]) -> None:
+def _print_validation(
+    session: CommandSession, connector: ConnectorFile, infos: Mapping[str, Any]
+) -> None:
     errors = config_errors(infos)
     if errors:
         rows = [(k, show.masked(k, v, session.show_secrets), error) for k, v, error in errors]

@@ -7,7 +7,7 @@ import click
 from penstock.cli import rest, show, states
 from penstock.cli.connectors import WAIT_S, name_argument, names_argument, waiting
 from penstock.cli.exits import Exit, NotThere
-from penstock.cli.session import Session, common, connector_names, pass_session
+from penstock.cli.session import CommandSession, common, connector_names, pass_session
 
 ALL = "connectors"
 
@@ -17,7 +17,7 @@ ALL = "connectors"
 @click.option("--trace", is_flag=True, help="Show traces in full.")
 @common
 @pass_session
-def status(session: Session, name: str, trace: bool) -> int:
+def status(session: CommandSession, name: str, trace: bool) -> int:
     """Show the status of a connector and its tasks, or of all connectors.
 
     Without NAME, or with the word `connectors`, shows all of them. Exits with 4 if anything has
@@ -72,7 +72,7 @@ def status(session: Session, name: str, trace: bool) -> int:
 @common
 @pass_session
 def wait(
-    session: Session,
+    session: CommandSession,
     names: tuple[str, ...],
     state: str,
     tasks: int | None,
@@ -110,7 +110,9 @@ def _target_command(verb: str, state: str, help_text: str) -> click.Command:
     @waiting
     @common
     @pass_session
-    def command(session: Session, names: tuple[str, ...], wait: bool, timeout: float) -> None:
+    def command(
+        session: CommandSession, names: tuple[str, ...], wait: bool, timeout: float
+    ) -> None:
         with session.connect() as connect:
             for name in names:
                 if not session.prints_json(connect.ask("PUT", rest.connector(name, verb))):
@@ -153,7 +155,7 @@ stop = _target_command(
 @common
 @pass_session
 def restart(
-    session: Session,
+    session: CommandSession,
     name: str,
     include_tasks: bool,
     only_failed: bool,
@@ -201,7 +203,7 @@ def _status_path(name: str) -> str:
     return rest.connector(name, "status")
 
 
-def _show_traces(parts: list[states.Instance]) -> None:
+def _show_traces(parts: list[states.InstanceState]) -> None:
     for part in parts:
         if part.trace:
             show.echo(f"\n{part.connector}, {part.title}, on {part.worker or 'no worker'}:")

@@ -13,7 +13,7 @@ from penstock.cli.exits import NotThere
 from penstock.config import connector, worker_keys
 from penstock.config.define import ConfigDef
 from penstock.config.render import help_text, markdown
-from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass, Registry
+from penstock.plugins.registry import InstalledPlugin, PluginClass, PluginKind, Registry
 from penstock.runtime.metric_table import SECTIONS, Metric
 from penstock.runtime.providers import BUILT_IN as BUILT_IN_PROVIDERS
 
@@ -23,18 +23,18 @@ _TITLES: Final[Mapping[str, str]] = {
     "source": "Source connectors",
     "sink": "Sink connectors",
 }
-_KINDS: Final[Mapping[Kind, str]] = {
-    Kind.SOURCE: "Source connector",
-    Kind.SINK: "Sink connector",
-    Kind.CONVERTER: "Converter",
-    Kind.HEADER_CONVERTER: "Header converter",
-    Kind.TRANSFORM: "Transform",
-    Kind.PREDICATE: "Predicate",
-    Kind.CONFIG_PROVIDER: "Config provider",
-    Kind.PRODUCER_INTERCEPTOR: "Producer interceptor",
-    Kind.CONSUMER_INTERCEPTOR: "Consumer interceptor",
+_KINDS: Final[Mapping[PluginKind, str]] = {
+    PluginKind.SOURCE: "Source connector",
+    PluginKind.SINK: "Sink connector",
+    PluginKind.CONVERTER: "Converter",
+    PluginKind.HEADER_CONVERTER: "Header converter",
+    PluginKind.TRANSFORM: "Transform",
+    PluginKind.PREDICATE: "Predicate",
+    PluginKind.CONFIG_PROVIDER: "Config provider",
+    PluginKind.PRODUCER_INTERCEPTOR: "Producer interceptor",
+    PluginKind.CONSUMER_INTERCEPTOR: "Consumer interceptor",
 }
-_ELSEWHERE: Final = frozenset({Kind.TRANSFORM, Kind.PREDICATE})  # docs/transforms.md
+_ELSEWHERE: Final = frozenset({PluginKind.TRANSFORM, PluginKind.PREDICATE})  # docs/transforms.md
 
 _INTRODUCTION: Final = """\
 # Settings
@@ -92,7 +92,7 @@ The metrics of the group's client have the names that Kafka Connect gives them
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExplainedSubject:
     """Something that has settings: its names, its kind and description, and its settings."""
 
     names: tuple[str, ...]
@@ -103,7 +103,7 @@ class Subject:
     """The page with its settings; None: that of transforms, or none, as it is not penstock's."""
 
 
-def subjects(registry: Registry) -> list[Subject]:
+def subjects(registry: Registry) -> list[ExplainedSubject]:
     """Everything that can be explained: workers and connectors in general, then the plugins."""
     definitions = {
         "worker": worker_keys.DISTRIBUTED,
@@ -113,28 +113,28 @@ def subjects(registry: Registry) -> list[Subject]:
     }
     return [
         *(
-            Subject((name,), _TITLES[name], "", definition, _GENERAL[name])
+            ExplainedSubject((name,), _TITLES[name], "", definition, _GENERAL[name])
             for name, definition in definitions.items()
         ),
         *(
             _of_plugin(kind, cls)
             for kind in _KINDS
             for cls in [
-                *(BUILT_IN_PROVIDERS if kind is Kind.CONFIG_PROVIDER else ()),
+                *(BUILT_IN_PROVIDERS if kind is PluginKind.CONFIG_PROVIDER else ()),
                 *(entry.cls for entry in registry.of_kind(kind)),
             ]
         ),
     ]
 
 
-def _of_plugin(kind: Kind, cls: PluginClass) -> Subject:
+def _of_plugin(kind: PluginKind, cls: PluginClass) -> ExplainedSubject:
     entry = InstalledPlugin(kind, cls, cls.plugin)
     names = (entry.plugin.class_name, *sorted(entry.names() - {entry.plugin.class_name}))
     about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
-    return Subject(names, _KINDS[kind], about, entry.plugin.config, _page_of(kind, cls))
+    return ExplainedSubject(names, _KINDS[kind], about, entry.plugin.config, _page_of(kind, cls))
 
 
-def _page_of(kind: Kind, cls: PluginClass) -> str | None:
+def _page_of(kind: PluginKind, cls: PluginClass) -> str | None:
     module = f"{cls.__module__.removeprefix('penstock.')}."
     pages = (
         page
@@ -146,7 +146,7 @@ def _page_of(kind: Kind, cls: PluginClass) -> str | None:
 
 def pages(registry: Registry) -> dict[str, str]:
     """The generated pages of the documentation, by path: settings, an index of them, metrics."""
-    by_page: dict[str, list[Subject]] = {page: [] for page in _PAGES}
+    by_page: dict[str, list[ExplainedSubject]] = {page: [] for page in _PAGES}
     for subject in subjects(registry):
         if subject.page is not None:
             by_page[subject.page].append(subject)
@@ -161,12 +161,12 @@ def pages(registry: Registry) -> dict[str, str]:
     return made
 
 
-def _heading(subject: Subject) -> str:
+def _heading(subject: ExplainedSubject) -> str:
     name = subject.names[0]
     return subject.title if name in _TITLES else f"`{name.rpartition('.')[2]}`"
 
 
-def _settings_page(title: str, listed: Sequence[Subject]) -> str:
+def _settings_page(title: str, listed: Sequence[ExplainedSubject]) -> str:
     parts = [f"# Settings: {title}\n"]
     for subject in listed:
         name = subject.names[0]
@@ -217,7 +217,7 @@ def contents(registry: Registry) -> Iterator[str]:
     yield f"{METRICS:<70} Metrics"
 
 
-def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
+def _explained(what: str, known: Sequence[ExplainedSubject]) -> Iterator[str]:
     width = min(100, shutil.get_terminal_size().columns)
     matching = [subject for subject in known if what in subject.names]
     if matching:
@@ -228,7 +228,7 @@ def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
             yield from filter(None, (subject.about, ""))
             yield help_text(subject.definition, width) or "It has no settings."
         return
-    by_text: dict[str, list[Subject]] = {}
+    by_text: dict[str, list[ExplainedSubject]] = {}
     for subject in known:
         for key in subject.definition.keys:
             if key.name == what:
@@ -244,7 +244,7 @@ def _explained(what: str, known: Sequence[Subject]) -> Iterator[str]:
         yield text
 
 
-def _advice(what: str, known: Iterable[Subject]) -> str:
+def _advice(what: str, known: Iterable[ExplainedSubject]) -> str:
     names = {name for subject in known for name in subject.names}
     names |= {key.name for subject in known for key in subject.definition.keys}
     names |= {metric.name for section in SECTIONS for metric in section.metrics}

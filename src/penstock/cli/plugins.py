@@ -11,11 +11,11 @@ import click
 
 from penstock.cli import show
 from penstock.cli.exits import Exit
-from penstock.cli.session import Session, pass_session
+from penstock.cli.session import CommandSession, pass_session
 
 if TYPE_CHECKING:
     from penstock.plugins.path import Survey
-    from penstock.plugins.registry import InstalledPlugin, SearchedLocation, Skipped
+    from penstock.plugins.registry import InstalledPlugin, SearchedLocation, SkippedPlugin
 
 _OWN: Final = "penstock "
 """The name of the built-in plugins' place."""
@@ -37,7 +37,7 @@ def plugins() -> None:
 @click.option("--all", "every", is_flag=True, help="Also list the built-in plugins.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
 @pass_session
-def doctor(session: Session, file: Path | None, every: bool, as_json: bool) -> int:
+def doctor(session: CommandSession, file: Path | None, every: bool, as_json: bool) -> int:
     """Show the plugins, their locations and names, and which were skipped and why.
 
     Searches where a worker with the settings in FILE (and in CONNECT_* variables) would, and
@@ -171,7 +171,7 @@ def _names(entry: InstalledPlugin) -> frozenset[str]:
     return frozenset({name}) if "$" in name else entry.names()
 
 
-def _skipped(skipped: Skipped) -> dict[str, Any]:
+def _skipped(skipped: SkippedPlugin) -> dict[str, Any]:
     return {
         "what": skipped.what or None,
         "why": skipped.why,

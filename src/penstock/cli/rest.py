@@ -23,7 +23,7 @@ _PASSING: Final = re.compile(r"momentarily|conflicting operation \(e\.g\. worker
 """A 409 with these words is transient: nothing was done; retry (kafka-connect.md §1.3)."""
 
 
-class Refused(CommandError):
+class RequestRefused(CommandError):
     """The worker answered with an error."""
 
     code = "cli.refused"
@@ -41,14 +41,14 @@ class Refused(CommandError):
         return self.http_status == 409 and bool(_PASSING.search(self.message))
 
 
-class Unknown(Refused):
+class Unknown(RequestRefused):
     """An unknown connector, task, plugin or logger."""
 
     code = "cli.not_found"
     exit_code = Exit.NOT_FOUND
 
 
-class Invalid(Refused):
+class Invalid(RequestRefused):
     """The worker found the configuration to be invalid."""
 
     code = "cli.not_valid"
@@ -109,11 +109,11 @@ def named(path: str, body: object = None) -> str:
     return str(body["name"]) if isinstance(body, dict) and "name" in body else ""
 
 
-def refusal(status: int, body: bytes, name: str = "NAME") -> Refused:
+def refusal(status: int, body: bytes, name: str = "NAME") -> RequestRefused:
     """The error of a response to a request about a connector of that name."""
     message = _message(status, body)
     advice = advice_for(status, message, name)
-    kind = Refused
+    kind = RequestRefused
     if status in (400, 500) and NOT_VALID.search(message):
         kind = Invalid
     elif status == 404 and _is_error(body) and not message.startswith("HTTP 404"):
@@ -141,7 +141,7 @@ def _message(status: int, body: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class RestAnswer:
     """A worker's response."""
 
     status: int
@@ -154,7 +154,7 @@ class Response:
         except ValueError:
             body = None
         if not fits(body, shape):
-            raise Refused(
+            raise RequestRefused(
                 self.status,
                 "The server there is not Kafka Connect, or another version of it: it answered "
                 f"{self.content[:80]!r}",

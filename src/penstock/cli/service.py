@@ -13,7 +13,7 @@ _LOOK_S: Final = 0.2
 _SHARE: Final = 3  # of the watchdog's time: two reports may be late
 
 
-class Watched(Protocol):
+class WatchedWorker(Protocol):
     """The part of a worker that is used here."""
 
     ended: threading.Event
@@ -24,11 +24,11 @@ class Watched(Protocol):
     def submit(self, operation: e.Operation) -> Future[e.Result]: ...
 
 
-class Reporting(threading.Thread):
+class ServiceReporting(threading.Thread):
     """Tells the service manager that the worker is ready once it has joined its group, and from
     then on that it is alive, as long as its loop answers. Ends with the worker."""
 
-    def __init__(self, worker: Watched, manager: notify.Manager, url: str) -> None:
+    def __init__(self, worker: WatchedWorker, manager: notify.Manager, url: str) -> None:
         super().__init__(name="service", daemon=True)
         self._worker = worker
         self._manager = manager

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
     from penstock.cli.client import Connect
-    from penstock.cli.rest import Response
+    from penstock.cli.rest import RestAnswer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ _COMPLETION_S: Final = 2.0
 
 
 @dataclass
-class Session:
+class CommandSession:
     """One run of the command: the common options, and the outside world."""
 
     url: str | None = None
@@ -56,27 +56,27 @@ class Session:
             transport=self.transport,
         )
 
-    def prints_json(self, answer: Response) -> bool:
+    def prints_json(self, answer: RestAnswer) -> bool:
         """Prints just the worker's response with --json; returns whether it did."""
         if self.json and answer.content:
             click.echo(answer.content.rstrip(b"\n"))
         return self.json
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
+pass_session = click.make_pass_decorator(CommandSession, ensure=True)
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
     """Stores the option; the rightmost one wins."""
     if value is not None and value is not False:
         assert param.name is not None
-        setattr(ctx.ensure_object(Session), param.name, value)
+        setattr(ctx.ensure_object(CommandSession), param.name, value)
 
 
 def _cluster_names(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    session = ctx.find_object(Session) or Session()
+    session = ctx.find_object(CommandSession) or CommandSession()
     with contextlib.suppress(PenstockError):
         known = clusters.read_clusters(session.environ).by_name
         return [CompletionItem(name) for name in known if name.startswith(incomplete)]
@@ -87,7 +87,7 @@ def connector_names(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Completes connector names, if the cluster answers at once."""
-    session = ctx.find_object(Session) or Session()
+    session = ctx.find_object(CommandSession) or CommandSession()
     session.patience = 0
     with contextlib.suppress(PenstockError), session.connect(_COMPLETION_S) as connect:
         names = connect.get("/connectors").read([str])

@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from penstock.cli.states import Instance
+    from penstock.cli.states import InstanceState
 
 MASK: Final = "********"
 
@@ -117,7 +117,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         click.echo(line.rstrip(), color=console.is_terminal)
 
 
-def parts(instances: Sequence[Instance], types: Mapping[str, str] | None = None) -> None:
+def parts(instances: Sequence[InstanceState], types: Mapping[str, str] | None = None) -> None:
     """Connectors and their tasks, a row each, with the first lines of their traces.
 
     `types` (source, sink) by connector; without it there is no column for them.

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from penstock.cli.service import Reporting
+from penstock.cli.service import ServiceReporting
 from penstock.clock import SystemClock
 from penstock.cluster.records import SessionKey
 from penstock.config import worker as worker_config
@@ -89,7 +89,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
             server.start(Context(worker, client))
             started(url)
             worker.start()
-            Reporting(worker, manager, url).start()
+            ServiceReporting(worker, manager, url).start()
             _await_end(worker)
         if worker.failure is not None:
             raise worker.failure
@@ -133,7 +133,7 @@ def standalone(
             server.start(Context(worker, client))
             started(url)
             worker.start()
-            Reporting(worker, manager, url).start()
+            ServiceReporting(worker, manager, url).start()
             try:
                 worker.load(connector_files)
             except ConnectorFileFailed:

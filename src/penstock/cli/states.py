@@ -14,7 +14,7 @@ from penstock.cli.exits import CommandError, HasFailed, NoAnswer, NotThere, Time
 
 if TYPE_CHECKING:
     from penstock.cli.client import Connect
-    from penstock.cli.session import Session
+    from penstock.cli.session import CommandSession
 
 RUNNING: Final = "RUNNING"
 PAUSED: Final = "PAUSED"
@@ -35,7 +35,7 @@ _SHORTEST_LOOK_S: Final = 2.0  # even after the deadline: there is always one po
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class InstanceState:
     """A connector (its `task` is None) or one of its tasks."""
 
     connector: str
@@ -54,12 +54,12 @@ class Instance:
         return self.trace.strip().split("\n", 1)[0].rstrip()
 
 
-def parts_of(status: Mapping[str, Any]) -> list[Instance]:
+def parts_of(status: Mapping[str, Any]) -> list[InstanceState]:
     """The connector and its tasks, from a `ConnectorStateInfo`."""
     name = str(status["name"])
 
-    def part(task: int | None, entry: Mapping[str, Any]) -> Instance:
-        return Instance(
+    def part(task: int | None, entry: Mapping[str, Any]) -> InstanceState:
+        return InstanceState(
             name,
             task,
             str(entry.get("state")),
@@ -73,11 +73,11 @@ def parts_of(status: Mapping[str, Any]) -> list[Instance]:
     ]
 
 
-def failures(parts: Sequence[Instance]) -> list[Instance]:
+def failures(parts: Sequence[InstanceState]) -> list[InstanceState]:
     return [part for part in parts if part.state == FAILED]
 
 
-def missing(parts: Sequence[Instance], state: str, tasks: int | None = None) -> str:
+def missing(parts: Sequence[InstanceState], state: str, tasks: int | None = None) -> str:
     """Why the connector is not in the wanted state; empty when it is.
 
     RUNNING: the connector and all its tasks run, `tasks` of them, by default at least one; PAUSED:
@@ -101,7 +101,7 @@ def missing(parts: Sequence[Instance], state: str, tasks: int | None = None) -> 
 
 
 def await_state(
-    session: Session,
+    session: CommandSession,
     connect: Connect,
     name: str,
     state: str,
@@ -110,7 +110,7 @@ def await_state(
     settle_ms: int = 0,
     tasks: int | None = None,
     ignore_failed: bool = False,
-) -> list[Instance]:
+) -> list[InstanceState]:
     """Polls until the connector has been in the wanted state for `settle_ms`; returns its parts.
 
     Raises HasFailed when something is FAILED for as long, unless that is wanted or ignored,
@@ -120,7 +120,7 @@ def await_state(
     last, since = "", session.clock.now()
     while True:
         problem: CommandError | None = None
-        parts: list[Instance] | None = None
+        parts: list[InstanceState] | None = None
         try:
             left_s = (deadline - session.clock.now()) / 1000
             parts = look(connect, name, max(left_s, _SHORTEST_LOOK_S))
@@ -152,7 +152,7 @@ def await_state(
         look_s = min(look_s * 1.5, _LAST_LOOK_S)
 
 
-def look(connect: Connect, name: str, within_s: float) -> list[Instance] | None:
+def look(connect: Connect, name: str, within_s: float) -> list[InstanceState] | None:
     """The parts of a connector: empty while it has no status, None if it is not configured.
 
     A worker that cannot answer yet counts as one that does not answer.
@@ -167,14 +167,17 @@ def look(connect: Connect, name: str, within_s: float) -> list[Instance] | None:
             return []
     except rest.Unknown:
         return None
-    except rest.Refused as error:
+    except rest.RequestRefused as error:
         if error.http_status < 500 and not error.passing:
             raise
         raise NoAnswer(str(error), error.advice) from error
 
 
 def _kind(
-    problem: CommandError | None, parts: list[Instance] | None, lacks: str, failed: list[Instance]
+    problem: CommandError | None,
+    parts: list[InstanceState] | None,
+    lacks: str,
+    failed: list[InstanceState],
 ) -> str:
     if problem is not None:
         return "no answer"
@@ -185,7 +188,7 @@ def _kind(
     return "waiting" if lacks else "reached"
 
 
-def _failed(name: str, failed: Sequence[Instance]) -> HasFailed:
+def _failed(name: str, failed: Sequence[InstanceState]) -> HasFailed:
     details = "\n  ".join(f"{part.title}: {part.reason or 'no trace'}" for part in failed)
     return HasFailed(
         f"'{name}' has failed:\n  {details}",
@@ -194,7 +197,7 @@ def _failed(name: str, failed: Sequence[Instance]) -> HasFailed:
     )
 
 
-def advice(failed: Sequence[Instance]) -> list[tuple[str, str]]:
+def advice(failed: Sequence[InstanceState]) -> list[tuple[str, str]]:
     """What to do about a connector's failures: purposes, and the command for each."""
     name = failed[0].connector
     steps = [("see the causes and the stack", f"penstock status {name} --trace")]

@@ -11,7 +11,7 @@ import click
 from penstock.cli import rest, show
 from penstock.cli.connectors import name_argument
 from penstock.cli.exits import Exit
-from penstock.cli.session import Session, common, pass_session
+from penstock.cli.session import CommandSession, common, pass_session
 
 _CELLS: Final = ("topic", "partition", "key", "value", "headers", "key_schema", "value_schema")
 
@@ -32,7 +32,7 @@ _CELLS: Final = ("topic", "partition", "key", "value", "headers", "key_schema", 
 )
 @common
 @pass_session
-def trace(session: Session, name: str, task: int, records: int, timeout_s: float) -> int:
+def trace(session: CommandSession, name: str, task: int, records: int, timeout_s: float) -> int:
     """Show the next records of NAME through every step.
 
     Each record as it was read, and after each converter and transform, until it was written,

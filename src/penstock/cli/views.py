@@ -16,7 +16,7 @@ from penstock.cli import files, rest, show
 from penstock.cli.connectors import name_argument
 from penstock.cli.exits import CommandError, Exit
 from penstock.cli.predefined import PREDEFINED
-from penstock.cli.session import Session, common, pass_session
+from penstock.cli.session import CommandSession, common, pass_session
 
 SHELLS: Final = ("bash", "zsh", "fish")
 LEVELS: Final = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
@@ -33,7 +33,7 @@ def listing() -> None:
 @click.option("-q", "--names", is_flag=True, help="Only names, one per line.")
 @common
 @pass_session
-def list_connectors(session: Session, names: bool) -> None:
+def list_connectors(session: CommandSession, names: bool) -> None:
     """The connectors of the cluster. With --json, their names."""
     with session.connect() as connect:
         plain = session.json or names
@@ -63,7 +63,7 @@ def list_connectors(session: Session, names: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="Also converters, transforms and predicates.")
 @common
 @pass_session
-def list_plugins(session: Session, every: bool) -> None:
+def list_plugins(session: CommandSession, every: bool) -> None:
     """The connector classes of the worker."""
     with session.connect() as connect:
         query = {"connectorsOnly": "false"} if every else None
@@ -79,7 +79,7 @@ def list_plugins(session: Session, every: bool) -> None:
 @listing.command("predefined")
 @common
 @pass_session
-def list_predefined(session: Session) -> None:
+def list_predefined(session: CommandSession) -> None:
     """The connectors that `penstock load NAME` creates without a file."""
     if session.json:
         show.pretty(PREDEFINED)
@@ -96,7 +96,7 @@ def list_predefined(session: Session) -> None:
 @click.option("--reset", is_flag=True, help="Reset them; topics in use are soon tracked again.")
 @common
 @pass_session
-def topics(session: Session, name: str, reset: bool) -> None:
+def topics(session: CommandSession, name: str, reset: bool) -> None:
     """Show the active topics of a connector."""
     with session.connect() as connect:
         if reset:
@@ -121,7 +121,7 @@ def offsets() -> None:
 @name_argument
 @common
 @pass_session
-def get_offsets(session: Session, name: str) -> None:
+def get_offsets(session: CommandSession, name: str) -> None:
     """Show the offsets of the connector."""
     with session.connect() as connect:
         answer = connect.get(rest.connector(name, "offsets"))
@@ -140,7 +140,7 @@ def get_offsets(session: Session, name: str) -> None:
 @click.argument("file", type=click.Path(allow_dash=True))
 @common
 @pass_session
-def alter_offsets(session: Session, name: str, file: str) -> None:
+def alter_offsets(session: CommandSession, name: str, file: str) -> None:
     """Alter offsets to those in FILE, in the format of `offsets get --json`; `-` is stdin."""
     body = files.read_offsets(file)
     with session.connect() as connect:
@@ -153,7 +153,7 @@ def alter_offsets(session: Session, name: str, file: str) -> None:
 @name_argument
 @common
 @pass_session
-def reset_offsets(session: Session, name: str) -> None:
+def reset_offsets(session: CommandSession, name: str) -> None:
     """Reset all offsets: the connector starts from the beginning when it is resumed."""
     with session.connect() as connect:
         answer = connect.ask("DELETE", rest.connector(name, "offsets"))
@@ -195,7 +195,9 @@ def logs() -> None:
 @click.option("--cluster-wide", is_flag=True, help="On every worker of the cluster.")
 @common
 @pass_session
-def log_level(session: Session, logger: str | None, level: str | None, cluster_wide: bool) -> None:
+def log_level(
+    session: CommandSession, logger: str | None, level: str | None, cluster_wide: bool
+) -> None:
     """Show the levels of all loggers, or of LOGGER; or set LOGGER and those below it to LEVEL."""
     if cluster_wide and level is None:
         raise click.UsageError("--cluster-wide needs a LEVEL.")
@@ -242,7 +244,7 @@ def _time(ms: int | None) -> str | None:
 )
 @common
 @pass_session
-def health(session: Session, wait: bool, timeout: float) -> int:
+def health(session: CommandSession, wait: bool, timeout: float) -> int:
     """Show the health of the workers.
 
     Checks all that --url or the cluster names. Exits with 0 when all are healthy, with 6 when one
@@ -290,7 +292,7 @@ def _words(answer: Any) -> tuple[str, str]:
 @click.command()
 @common
 @pass_session
-def clusters(session: Session) -> None:
+def clusters(session: CommandSession) -> None:
     """Show the known clusters, and the current one."""
     clusters = known_clusters.read_clusters(session.environ)
     chosen = known_clusters.choose(session.url, session.cluster, session.environ)

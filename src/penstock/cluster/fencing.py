@@ -32,7 +32,7 @@ NOT_READ: Final = Refused(
 NOT_READ_AGAIN: Final = Refused(500, "Failed to read to end of config topic")
 
 
-class Stage(Enum):
+class FencingStage(Enum):
     """The steps of a round on the leader."""
 
     READING = "reading"  # the config topic, to its end
@@ -47,7 +47,7 @@ class Round:
     """A leader's round for one connector, and who waits for it."""
 
     ticket: int
-    stage: Stage
+    stage: FencingStage
     waiting: tuple[Reply, ...] = ()
     own: int = 0  # the ticket of this worker's own preflight, if it waits too
     tasks: int = 0  # the size of the task set that may start afterwards

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.cluster import jackson
 from penstock.cluster.jackson import dump
-from penstock.cluster.records import Skipped, load
+from penstock.cluster.records import SkippedRecord, load
 from penstock.data.java_maps import hash_map_order
 from penstock.errors import DataError
 
@@ -20,7 +20,7 @@ Members = Mapping[str, Primitive]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOffset:
+class OffsetRecord:
     """How far a source connector has read a source partition; None forgets it."""
 
     connector: str
@@ -29,7 +29,7 @@ class SourceOffset:
 
 
 def encode_offset(
-    record: SourceOffset, stored_key: bytes | None = None
+    record: OffsetRecord, stored_key: bytes | None = None
 ) -> tuple[bytes, bytes | None]:
     """The key and value of an offset topic record, members in the order of a Java `HashMap`.
 
@@ -40,28 +40,30 @@ def encode_offset(
     return key, None if record.offset is None else dump(_java_members(record.offset))
 
 
-def decode_offset(key: bytes | None, value: bytes | None) -> SourceOffset | Skipped:
+def decode_offset(key: bytes | None, value: bytes | None) -> OffsetRecord | SkippedRecord:
     """The record behind an offset topic key and value, or why it has no effect."""
     if key is None:
-        return Skipped("the record has no key")
+        return SkippedRecord("the record has no key")
     parts = load(key)
-    if isinstance(parts, Skipped):
-        return Skipped("the key is not JSON")
+    if isinstance(parts, SkippedRecord):
+        return SkippedRecord("the key is not JSON")
     if not isinstance(parts, list) or len(parts) != 2:
-        return Skipped("the key is not an array of a connector name and a partition")
+        return SkippedRecord("the key is not an array of a connector name and a partition")
     connector: object = parts[0]
     partition = _members(parts[1])
     if not isinstance(connector, str) or partition is None:
-        return Skipped("the key is not an array of a connector name and a flat partition object")
+        return SkippedRecord(
+            "the key is not an array of a connector name and a flat partition object"
+        )
     content = load(value)
-    if isinstance(content, Skipped):
+    if isinstance(content, SkippedRecord):
         return content
     if content is None:
-        return SourceOffset(connector, partition, None)
+        return OffsetRecord(connector, partition, None)
     offset = _members(content)
     if offset is None:
-        return Skipped("the offset is not a flat JSON object")
-    return SourceOffset(connector, partition, offset)
+        return SkippedRecord("the offset is not a flat JSON object")
+    return OffsetRecord(connector, partition, offset)
 
 
 def partition_key(partition: Members) -> bytes:

@@ -4,7 +4,7 @@ the offset topic are in `offset_records`.
 - Writers are byte-exact: compact JSON without an envelope, members in the order of the JVM worker,
   spelled as Jackson spells it (`jackson`).
 - Readers accept any member order and ignore members they do not know. Records to skip are returned
-  as `Skipped` with the reason; a reader never raises.
+  as `SkippedRecord` with the reason; a reader never raises.
 - A meaningful tombstone is a record whose content is None; others are skipped.
 """
 
@@ -27,7 +27,7 @@ RawProps = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRecord:
     """A record that must have no effect, and why.
 
     `unreadable` means the value was not JSON at all. The JVM worker does not advance its config
@@ -171,13 +171,13 @@ def encode_config(record: ConfigRecord) -> tuple[bytes, bytes | None]:
             assert_never(record)
 
 
-def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Skipped:
+def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | SkippedRecord:
     """The record behind a config topic key and value, or why it has no effect."""
     content = load(value)
-    if isinstance(content, Skipped):
+    if isinstance(content, SkippedRecord):
         return content
     name = _key_text(key)
-    if isinstance(name, Skipped):
+    if isinstance(name, SkippedRecord):
         return name
     for prefix, read in _CONFIG_KEYS:
         if name.startswith(prefix):
@@ -186,54 +186,56 @@ def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Skip
         return _session_key(content)
     if name.startswith(_LOGGER):
         return _logger_level(name[len(_LOGGER) :], content)
-    return Skipped(f"unknown key '{name}'")
+    return SkippedRecord(f"unknown key '{name}'")
 
 
-def _connector_config(connector: str, content: object) -> ConnectorConfig | Skipped:
+def _connector_config(connector: str, content: object) -> ConnectorConfig | SkippedRecord:
     if len(connector.encode()) > _LONGEST_NAME:
-        return Skipped(f"a name of more than {_LONGEST_NAME} bytes cannot be assigned to a worker")
+        return SkippedRecord(
+            f"a name of more than {_LONGEST_NAME} bytes cannot be assigned to a worker"
+        )
     if content is None:
         return ConnectorConfig(connector, None)
     properties = _properties(content)
-    if isinstance(properties, Skipped):
+    if isinstance(properties, SkippedRecord):
         return properties
     return ConnectorConfig(connector, properties)
 
 
-def _task_config(rest: str, content: object) -> TaskConfig | Skipped:
+def _task_config(rest: str, content: object) -> TaskConfig | SkippedRecord:
     connector, hyphen, number = rest.rpartition("-")
     index = _index(number)
     if not hyphen or index is None:
-        return Skipped(f"'{_TASK}{rest}' is not the key of a task")
+        return SkippedRecord(f"'{_TASK}{rest}' is not the key of a task")
     if content is None:
-        return Skipped(f"the configuration of task {rest} is null")
+        return SkippedRecord(f"the configuration of task {rest} is null")
     properties = _properties(content)
-    if isinstance(properties, Skipped):
+    if isinstance(properties, SkippedRecord):
         return properties
     return TaskConfig(TaskId(connector, index), properties)
 
 
-def _task_commit(connector: str, content: object) -> TaskCommit | Skipped:
+def _task_commit(connector: str, content: object) -> TaskCommit | SkippedRecord:
     tasks = _count(content, "tasks")
-    return tasks if isinstance(tasks, Skipped) else TaskCommit(connector, tasks)
+    return tasks if isinstance(tasks, SkippedRecord) else TaskCommit(connector, tasks)
 
 
-def _target_state(connector: str, content: object) -> TargetState | Skipped:
+def _target_state(connector: str, content: object) -> TargetState | SkippedRecord:
     if content is None:
         return TargetState(connector, None)
     if not isinstance(content, dict):
-        return Skipped(_not_an_object(content))
+        return SkippedRecord(_not_an_object(content))
     state: object = content.get("state.v2")
     if not isinstance(state, str):
         state = content.get("state")
     if isinstance(state, str) and state in Target.__members__:
         return TargetState(connector, Target(state))
-    return Skipped(f"unknown target state {state!r}")
+    return SkippedRecord(f"unknown target state {state!r}")
 
 
-def _restart_request(connector: str, content: object) -> RestartRequest | Skipped:
+def _restart_request(connector: str, content: object) -> RestartRequest | SkippedRecord:
     if not isinstance(content, dict):
-        return Skipped(_not_an_object(content))
+        return SkippedRecord(_not_an_object(content))
     return RestartRequest(
         connector,
         include_tasks=content.get("include-tasks") is True,
@@ -241,34 +243,36 @@ def _restart_request(connector: str, content: object) -> RestartRequest | Skippe
     )
 
 
-def _task_fencing(connector: str, content: object) -> TaskFencing | Skipped:
+def _task_fencing(connector: str, content: object) -> TaskFencing | SkippedRecord:
     tasks = _count(content, "task-count")
-    return tasks if isinstance(tasks, Skipped) else TaskFencing(connector, tasks)
+    return tasks if isinstance(tasks, SkippedRecord) else TaskFencing(connector, tasks)
 
 
-def _session_key(content: object) -> SessionKey | Skipped:
+def _session_key(content: object) -> SessionKey | SkippedRecord:
     if not isinstance(content, dict):
-        return Skipped(_not_an_object(content))
+        return SkippedRecord(_not_an_object(content))
     match (content.get("key"), content.get("algorithm"), content.get("creation-timestamp")):
         case (str(key), str(algorithm), int(created_ms)) if not isinstance(created_ms, bool):
             try:
                 return SessionKey(b64decode(key, validate=True), algorithm, created_ms)
             except ValueError:
-                return Skipped("the session key is not Base64")
+                return SkippedRecord("the session key is not Base64")
         case _:
-            return Skipped("the session key lacks a member or has one of the wrong type")
+            return SkippedRecord("the session key lacks a member or has one of the wrong type")
 
 
-def _logger_level(namespace: str, content: object) -> LoggerLevel | Skipped:
+def _logger_level(namespace: str, content: object) -> LoggerLevel | SkippedRecord:
     if not isinstance(content, dict):
-        return Skipped(_not_an_object(content))
+        return SkippedRecord(_not_an_object(content))
     level: object = content.get("level")
     if not isinstance(level, str):
-        return Skipped(f"the level of logger '{namespace}' is not a string")
+        return SkippedRecord(f"the level of logger '{namespace}' is not a string")
     return LoggerLevel(namespace, level)
 
 
-_CONFIG_KEYS: Final[tuple[tuple[str, Callable[[str, object], ConfigRecord | Skipped]], ...]] = (
+_CONFIG_KEYS: Final[
+    tuple[tuple[str, Callable[[str, object], ConfigRecord | SkippedRecord]], ...]
+] = (
     (_TARGET_STATE, _target_state),
     (_CONNECTOR, _connector_config),
     (_TASK, _task_config),
@@ -385,13 +389,13 @@ def _status_value(status: Status | None) -> bytes | None:
     )
 
 
-def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Skipped:
+def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | SkippedRecord:
     """The record behind a status topic key and value, or why it has no effect."""
     content = load(value)
-    if isinstance(content, Skipped):
+    if isinstance(content, SkippedRecord):
         return content
     name = _key_text(key)
-    if isinstance(name, Skipped):
+    if isinstance(name, SkippedRecord):
         return name
     if name.startswith(_CONNECTOR_STATUS):
         return _connector_status(name[len(_CONNECTOR_STATUS) :], content)
@@ -399,71 +403,71 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Skip
         return _task_status(name[len(_TASK_STATUS) :], content)
     if name.startswith(_TOPIC_STATUS):
         return _topic_status(name[len(_TOPIC_STATUS) :], content)
-    return Skipped(f"unknown key '{name}'")
+    return SkippedRecord(f"unknown key '{name}'")
 
 
-def _connector_status(connector: str, content: object) -> ConnectorStatus | Skipped:
+def _connector_status(connector: str, content: object) -> ConnectorStatus | SkippedRecord:
     if not connector:
-        return Skipped("the key does not name a connector")
+        return SkippedRecord("the key does not name a connector")
     status = None if content is None else _status(content)
-    return status if isinstance(status, Skipped) else ConnectorStatus(connector, status)
+    return status if isinstance(status, SkippedRecord) else ConnectorStatus(connector, status)
 
 
-def _task_status(rest: str, content: object) -> TaskStatus | Skipped:
+def _task_status(rest: str, content: object) -> TaskStatus | SkippedRecord:
     connector, hyphen, number = rest.rpartition("-")
     index = _index(number)
     if not hyphen or index is None:
-        return Skipped(f"'{_TASK_STATUS}{rest}' is not the key of a task")
+        return SkippedRecord(f"'{_TASK_STATUS}{rest}' is not the key of a task")
     status = None if content is None else _status(content)
-    if isinstance(status, Skipped):
+    if isinstance(status, SkippedRecord):
         return status
     return TaskStatus(TaskId(connector, index), status)
 
 
-def _status(content: object) -> Status | Skipped:
+def _status(content: object) -> Status | SkippedRecord:
     if not isinstance(content, dict):
-        return Skipped(_not_an_object(content))
+        return SkippedRecord(_not_an_object(content))
     state: object = content.get("state")
     worker_id: object = content.get("worker_id")
     generation = _integer(content.get("generation"))
     trace: object = content.get("trace")
     if not isinstance(state, str) or state not in State.__members__:
-        return Skipped(f"unknown state {state!r}")
+        return SkippedRecord(f"unknown state {state!r}")
     if not isinstance(worker_id, str) or generation is None:
-        return Skipped("the status lacks a worker_id or an integer generation")
+        return SkippedRecord("the status lacks a worker_id or an integer generation")
     if trace is not None and not isinstance(trace, str):
-        return Skipped("the trace is not a string")
+        return SkippedRecord("the trace is not a string")
     version: object = content.get("version")
     return Status(
         State(state), worker_id, generation, trace, version if isinstance(version, str) else None
     )
 
 
-def _topic_status(rest: str, content: object) -> TopicStatus | Skipped:
+def _topic_status(rest: str, content: object) -> TopicStatus | SkippedRecord:
     topic, colon, tail = rest.partition(":")
     connector = (colon + tail).removeprefix(_TOPIC_SEPARATOR)
     if not topic or not connector or connector == colon + tail:
-        return Skipped(f"'{_TOPIC_STATUS}{rest}' does not name a topic and a connector")
+        return SkippedRecord(f"'{_TOPIC_STATUS}{rest}' does not name a topic and a connector")
     if content is None:
         return TopicStatus(topic, connector, None)
     inner: object = content.get("topic") if isinstance(content, dict) else None
     if not isinstance(inner, dict):
-        return Skipped("the value has no object called 'topic'")
+        return SkippedRecord("the value has no object called 'topic'")
     task = _integer(inner.get("task"))
     discovered_ms = _integer(inner.get("discoverTimestamp"))
     if task is None or discovered_ms is None:
-        return Skipped("the topic status lacks an integer task or discoverTimestamp")
+        return SkippedRecord("the topic status lacks an integer task or discoverTimestamp")
     return TopicStatus(topic, connector, TopicUse(task, discovered_ms))
 
 
 def load(value: bytes | None) -> object:
-    """The JSON value; None for a tombstone, null and blank; `Skipped` for invalid JSON."""
+    """The JSON value; None for a tombstone, null and blank; `SkippedRecord` for invalid JSON."""
     if value is None or not value.strip():
         return None
     try:
         content: object = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        return Skipped(f"the value is not JSON: {error}", unreadable=True)
+        return SkippedRecord(f"the value is not JSON: {error}", unreadable=True)
     return content
 
 
@@ -474,29 +478,29 @@ def _key_bytes(key: str) -> bytes:
         raise DataError(f"The record's key is not valid Unicode: {error}") from error
 
 
-def _key_text(key: bytes | None) -> str | Skipped:
+def _key_text(key: bytes | None) -> str | SkippedRecord:
     if key is None:
-        return Skipped("the record has no key")
+        return SkippedRecord("the record has no key")
     try:
         return key.decode("utf-8")
     except UnicodeDecodeError:
-        return Skipped("the key is not UTF-8")
+        return SkippedRecord("the key is not UTF-8")
 
 
-def _properties(content: object) -> RawProps | Skipped:
+def _properties(content: object) -> RawProps | SkippedRecord:
     properties: object = content.get("properties") if isinstance(content, dict) else None
     if not isinstance(properties, dict):
-        return Skipped("the value has no object called 'properties'")
+        return SkippedRecord("the value has no object called 'properties'")
     for name, value in properties.items():
         if value is not None and not isinstance(value, str):
-            return Skipped(f"the property '{name}' is not a string")
+            return SkippedRecord(f"the property '{name}' is not a string")
     return properties
 
 
-def _count(content: object, name: str) -> int | Skipped:
+def _count(content: object, name: str) -> int | SkippedRecord:
     count = _integer(content.get(name)) if isinstance(content, dict) else None
     if count is None or count < 0:
-        return Skipped(f"the value has no count called '{name}'")
+        return SkippedRecord(f"the value has no count called '{name}'")
     return count
 
 

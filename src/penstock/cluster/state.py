@@ -7,9 +7,9 @@
 - Restart requests, logger levels and all other `Changes` are for listeners. While the topic is
   replayed at start-up there are none: drop the changes of that fold, keep the state.
 
-Each connector is one frozen `Entry`. Folding many records copies the dictionary of entries once and
-the dictionaries of each touched connector at most once, however many records there are; so a replay
-is linear. Folding one record costs one copy of the dictionary of connectors.
+Each connector is one frozen `ConnectorEntry`. Folding many records copies the dictionary of entries
+once and the dictionaries of each touched connector at most once, however many records there are; so
+a replay is linear. Folding one record costs one copy of the dictionary of connectors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.cluster.records import (
     RawProps,
     RestartRequest,
     SessionKey,
-    Skipped,
+    SkippedRecord,
     Target,
     TargetState,
     TaskCommit,
@@ -39,7 +39,7 @@ TaskConfigs = Mapping[int, RawProps]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConnectorEntry:
     """The content of the config topic about one connector, also after its deletion."""
 
     config: RawProps | None = None  # None: not configured (any more)
@@ -54,7 +54,7 @@ class Entry:
     applied_config: RawProps | None = None  # the `config` the applied tasks were made from
 
 
-UNKNOWN = Entry()
+UNKNOWN = ConnectorEntry()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ClusterState:
     """What a worker knows of its cluster after reading the config topic up to `offset`."""
 
     offset: int = -1  # that of the last record plus one; −1 before anything was read
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, ConnectorEntry] = field(default_factory=dict)
     session_key: SessionKey | None = None
 
     def connectors(self) -> tuple[str, ...]:
@@ -167,24 +167,24 @@ class ClusterState:
         """Connectors with a task set newer than their last fencing (KIP-618)."""
         return frozenset(c for c, entry in self.entries.items() if entry.pending_fencing)
 
-    def _entry(self, connector: str) -> Entry:
+    def _entry(self, connector: str) -> ConnectorEntry:
         return self.entries.get(connector, UNKNOWN)
 
 
 def fold(
-    state: ClusterState, offset: int, record: ConfigRecord | Skipped
+    state: ClusterState, offset: int, record: ConfigRecord | SkippedRecord
 ) -> tuple[ClusterState, Changes]:
     """The state after reading the record at this offset, and what listeners must know."""
     return fold_all(state, [(offset, record)])
 
 
 def fold_all(
-    state: ClusterState, records: Iterable[tuple[int, ConfigRecord | Skipped]]
+    state: ClusterState, records: Iterable[tuple[int, ConfigRecord | SkippedRecord]]
 ) -> tuple[ClusterState, Changes]:
     """The state after reading these records, in the order of their offsets, and all changes."""
     folding = _Folding(state)
     for offset, record in records:
-        if isinstance(record, Skipped):
+        if isinstance(record, SkippedRecord):
             if not record.unreadable:
                 folding.offset = offset + 1
             continue
@@ -195,7 +195,7 @@ def fold_all(
 
 @dataclass(slots=True)
 class _Draft:
-    """An `Entry` while records are folded into it; it owns its dictionaries."""
+    """An `ConnectorEntry` while records are folded into it; it owns its dictionaries."""
 
     config: RawProps | None
     target: Target | None
@@ -209,7 +209,7 @@ class _Draft:
     applied_config: RawProps | None
 
     @classmethod
-    def of(cls, entry: Entry) -> _Draft:
+    def of(cls, entry: ConnectorEntry) -> _Draft:
         return cls(
             config=entry.config,
             target=entry.target,
@@ -223,8 +223,8 @@ class _Draft:
             applied_config=entry.applied_config,
         )
 
-    def entry(self) -> Entry:
-        return Entry(
+    def entry(self) -> ConnectorEntry:
+        return ConnectorEntry(
             config=self.config,
             target=self.target,
             task_count=self.task_count,

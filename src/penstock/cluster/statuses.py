@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, assert_never
 
 from penstock.cluster.records import (
     ConnectorStatus,
-    Skipped,
+    SkippedRecord,
     State,
     Status,
     StatusRecord,
@@ -58,19 +58,21 @@ def may_put_safely(cached: Status | None, worker_id: str, generation: int) -> bo
     return cached is None or cached.worker_id == worker_id or cached.generation <= generation
 
 
-def fold_status(state: StatusState, record: StatusRecord | Skipped) -> StatusState:
+def fold_status(state: StatusState, record: StatusRecord | SkippedRecord) -> StatusState:
     """The statuses after reading this record."""
     return fold_statuses(state, [record])
 
 
-def fold_statuses(state: StatusState, records: Iterable[StatusRecord | Skipped]) -> StatusState:
+def fold_statuses(
+    state: StatusState, records: Iterable[StatusRecord | SkippedRecord]
+) -> StatusState:
     """The statuses after reading these records in their order."""
     connectors = dict(state.connectors)
     tasks = _Rows(state.tasks)
     topics = _Rows(state.topics)
     for record in records:
         match record:
-            case Skipped():
+            case SkippedRecord():
                 pass
             case ConnectorStatus(connector, status):
                 if status is None:

@@ -84,7 +84,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class KcqlField:
     """A field that is selected, and the name it gets: by default the end of its path."""
 
     name: str  # * is all
@@ -109,7 +109,7 @@ class Statement:
 
     text: str
     target: str
-    fields: tuple[Field, ...]
+    fields: tuple[KcqlField, ...]
     source: str
     clauses: Mapping[str, Clause]
 
@@ -189,7 +189,7 @@ class _Reader:
             clauses[name] = clause
         return Statement(self._text[start : self._at], target, fields, source, clauses)
 
-    def _fields(self) -> tuple[Field, ...]:
+    def _fields(self) -> tuple[KcqlField, ...]:
         fields = []
         while True:
             name = self._name("a field after SELECT")
@@ -198,7 +198,7 @@ class _Reader:
                 name += "()"
             is_named = self._accept("AS")
             alias = self._name("the name after AS") if is_named else name.rpartition(".")[2]
-            fields.append(Field(name, alias))
+            fields.append(KcqlField(name, alias))
             if not self._accept(","):
                 return tuple(fields)
 

@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 
 from penstock.demo.folder import OFFSET_TOPIC, SINK, SOURCE, TOPIC
-from penstock.demo.progress import Instance, instances_of
+from penstock.demo.progress import ShownInstance, instances_of
 from penstock.errors import PenstockError, Unavailable
 from penstock.kafka.broker import free_port
 
@@ -82,7 +82,7 @@ class Rest:
             f"The worker did not create the connector '{name}': {answer.status_code} {message}"
         )
 
-    def parts(self, name: str) -> tuple[Instance, ...] | None:
+    def parts(self, name: str) -> tuple[ShownInstance, ...] | None:
         """The connector and its tasks; empty before it has a status, None without a response."""
         try:
             answer = self._client.get(f"/connectors/{name}/status")
@@ -99,7 +99,7 @@ class Rest:
         return False
 
 
-class Watch:
+class DemoWatch:
     """Looks at the topic, the sink's group and the source's offsets without disturbing them."""
 
     def __init__(self, bootstrap: str) -> None:

@@ -19,7 +19,7 @@ from penstock.kafka.broker import Broker
 WORKER_STOP_S: Final = 20
 
 
-class Interrupted(KeyboardInterrupt):
+class DemoInterrupted(KeyboardInterrupt):
     """The user, or the system, asked the demo to end."""
 
     def __init__(self, number: int) -> None:
@@ -28,7 +28,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Turns Ctrl-C, SIGTERM and SIGHUP into one `Interrupted`, raised in the main thread.
+    """Turns Ctrl-C, SIGTERM and SIGHUP into one `DemoInterrupted`, raised in the main thread.
 
     After that, or after `ending`, further signals do not interrupt the clean-up; they call the
     functions in `hurry`, which kill the processes.
@@ -79,7 +79,7 @@ class Interrupts:
 
     def _raise(self, number: int) -> None:
         self._ending = True
-        raise Interrupted(number)
+        raise DemoInterrupted(number)
 
 
 class BrokerProcess:

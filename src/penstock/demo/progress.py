@@ -80,7 +80,7 @@ def per_second(count: int, taken_ms: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class ShownInstance:
     """A connector or one of its tasks as `GET /connectors/{name}/status` shows it."""
 
     name: str
@@ -88,14 +88,16 @@ class Instance:
     trace: str = ""
 
 
-def instances_of(name: str, status: Mapping[str, Any]) -> tuple[Instance, ...]:
+def instances_of(name: str, status: Mapping[str, Any]) -> tuple[ShownInstance, ...]:
     """A connector and its tasks from the body of a status response."""
     connector: Mapping[str, Any] = status.get("connector") or {}
     tasks: list[Mapping[str, Any]] = status.get("tasks") or []
     return (
-        Instance(name, str(connector.get("state", "UNKNOWN")), str(connector.get("trace") or "")),
+        ShownInstance(
+            name, str(connector.get("state", "UNKNOWN")), str(connector.get("trace") or "")
+        ),
         *(
-            Instance(
+            ShownInstance(
                 f"{name}-{task.get('id')}",
                 str(task.get("state", "UNKNOWN")),
                 str(task.get("trace") or ""),
@@ -113,11 +115,11 @@ class Look:
     records_out: int | None = None  # offset committed by the sink's group
     position: int | None = None  # bytes of the file that the source has committed
     written: int = 0  # bytes in the sink's file
-    parts: tuple[Instance, ...] | None = None
+    parts: tuple[ShownInstance, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DemoProgress:
     """Everything seen since the connectors were created."""
 
     lines: int  # to be moved
@@ -128,15 +130,15 @@ class Progress:
     out_of_topic: Pace = field(default_factory=Pace)
     into_file: Pace = field(default_factory=Pace)  # bytes
     position: int = 0
-    parts: tuple[Instance, ...] = ()
+    parts: tuple[ShownInstance, ...] = ()
     moved_ms: int = 0  # when something last moved or a state last changed
 
     @classmethod
-    def start(cls, lines: int, size: int, now_ms: int) -> Progress:
+    def start(cls, lines: int, size: int, now_ms: int) -> DemoProgress:
         """Nothing seen yet."""
         return cls(lines, size, now_ms, now_ms, moved_ms=now_ms)
 
-    def seen(self, now_ms: int, look: Look) -> Progress:
+    def seen(self, now_ms: int, look: Look) -> DemoProgress:
         """The progress after one more look."""
         into_topic = self.into_topic.seen(now_ms, look.records_in or 0)
         # The sink commits whole batches, so its time begins with the first record in the topic.
@@ -168,7 +170,7 @@ class Progress:
         return max(0, self.into_topic.count - self.out_of_topic.count)
 
     @property
-    def failed(self) -> tuple[Instance, ...]:
+    def failed(self) -> tuple[ShownInstance, ...]:
         """The failed instances, with their traces."""
         return tuple(part for part in self.parts if part.state == "FAILED")
 

@@ -18,11 +18,11 @@ from typing import Final
 from rich.console import Console
 
 from penstock.demo import folder as places
-from penstock.demo.cluster import Rest, Watch, create, near_port, until
+from penstock.demo.cluster import DemoWatch, Rest, create, near_port, until
 from penstock.demo.folder import SINK, SOURCE, Folder, chunks
 from penstock.demo.lines import LINE_LIMIT, Digest, digest, first_difference, lines_of
-from penstock.demo.processes import WORKER_STOP_S, BrokerProcess, Interrupted, Interrupts
-from penstock.demo.progress import SILENT_MS, Look, Progress
+from penstock.demo.processes import WORKER_STOP_S, BrokerProcess, DemoInterrupted, Interrupts
+from penstock.demo.progress import SILENT_MS, DemoProgress, Look
 from penstock.demo.summary import Outcome, afterwards, next_steps, rows, table, verdict
 from penstock.demo.view import View, view_for
 from penstock.demo.words import percent, size_words
@@ -61,7 +61,7 @@ def run_demo(file: Path | None, keep: bool, home: Path, debug: bool) -> int:
     try:
         with Interrupts() as interrupts:
             return _Demo(file, keep, Folder(home.absolute() / "demo"), console, interrupts).run()
-    except Interrupted as interrupted:
+    except DemoInterrupted as interrupted:
         _print_error(errors, f"Interrupted ({interrupted}). Nothing was left running.")
         return interrupted.exit_code
     except PenstockError as error:
@@ -107,7 +107,7 @@ class _Demo:
         self._interrupts = interrupts
         self._broker: BrokerProcess | None = None
         self._worker: Process | None = None
-        self._open: list[Rest | Watch] = []
+        self._open: list[Rest | DemoWatch] = []
         self._bootstrap = ""
         self._url = ""
 
@@ -125,7 +125,7 @@ class _Demo:
             finally:
                 in_order = self._stop()
             if self._interrupts.received is not None and not keeps_running:
-                raise Interrupted(self._interrupts.received)
+                raise DemoInterrupted(self._interrupts.received)
             self._say_afterwards(keeps_running)
             return 0 if outcome.equal and in_order and self._nothing_followed(outcome) else 1
 
@@ -141,7 +141,7 @@ class _Demo:
         sent = self._read_source(view)
         self._start_broker(view)
         rest = self._start_worker(view)
-        watch = Watch(self._bootstrap)
+        watch = DemoWatch(self._bootstrap)
         self._open.append(watch)
         started_ms = self._create_connectors(view, rest, sent)
         progress = self._watch_records(view, rest, watch, sent, started_ms)
@@ -210,10 +210,10 @@ class _Demo:
         return started_ms
 
     def _watch_records(
-        self, view: View, rest: Rest, watch: Watch, sent: _Sent, started_ms: int
-    ) -> Progress:
+        self, view: View, rest: Rest, watch: DemoWatch, sent: _Sent, started_ms: int
+    ) -> DemoProgress:
         view.begin("records")
-        progress = Progress.start(sent.digest.lines, sent.digest.size, started_ms)
+        progress = DemoProgress.start(sent.digest.lines, sent.digest.size, started_ms)
         asked_ms = 0
         while not progress.settled:
             self._tick()
@@ -243,7 +243,7 @@ class _Demo:
             view.end(f"only {count:,} moved; nothing more came for {SILENT_MS // 1000} s")
         return progress
 
-    def _look(self, rest: Rest | None, watch: Watch) -> Look:
+    def _look(self, rest: Rest | None, watch: DemoWatch) -> Look:
         out = watch.records_out()  # before the end offset, so that a lag is never too small
         parts = None
         if rest is not None:
@@ -265,7 +265,7 @@ class _Demo:
         if self._worker is not None:
             self._worker.check()
 
-    def _compare(self, view: View, sent: _Sent, progress: Progress) -> Outcome:
+    def _compare(self, view: View, sent: _Sent, progress: DemoProgress) -> Outcome:
         view.begin("comparing")
         received = self._folder.received
         received.touch()  # it does not exist if nothing arrived
@@ -314,7 +314,7 @@ class _Demo:
         self._say("")
         self._say("Everything is left running. Press Ctrl-C to end it.", bold=True)
         reported = False
-        with contextlib.suppress(Interrupted):
+        with contextlib.suppress(DemoInterrupted):
             while self._broker.alive:
                 threading.Event().wait(0.5)
                 code = self._worker.ended

@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.demo.folder import SINK, SOURCE, TOPIC, Folder
 from penstock.demo.lines import Difference, Digest
-from penstock.demo.progress import Progress, per_second
+from penstock.demo.progress import DemoProgress, per_second
 from penstock.demo.words import rate_words, size_words
 from penstock.host.processes import worker_command
 
@@ -32,7 +32,7 @@ class Outcome:
     more: int  # bytes that the sink wrote beyond them
     source_changed: bool  # the file was written to while it was moved
     difference: Difference | None
-    progress: Progress
+    progress: DemoProgress
 
     @property
     def equal(self) -> bool:

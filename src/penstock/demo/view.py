@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.demo.folder import SINK, SOURCE
-from penstock.demo.progress import Instance, Progress
+from penstock.demo.progress import DemoProgress, ShownInstance
 from penstock.demo.words import percent, rate_words, size_words
 
 _PLAIN_SLOW_MS: Final = 5_000  # after which a step shows its progress
@@ -54,7 +54,7 @@ class View(Protocol):
     def end(self, text: str) -> None:
         """The step is done; `text` is its outcome."""
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: DemoProgress) -> None:
         """How far the records are."""
 
     def __enter__(self) -> View: ...
@@ -75,7 +75,7 @@ class LiveView:
     def __init__(self, console: Console, now: Callable[[], int]) -> None:
         self._now = now
         self._steps: tuple[DemoStep, ...] = ()
-        self._progress: Progress | None = None
+        self._progress: DemoProgress | None = None
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(
             console=console, get_renderable=self._draw, refresh_per_second=8, transient=False
@@ -90,7 +90,7 @@ class LiveView:
     def end(self, text: str) -> None:
         self._change(detail=text, ended_ms=self._now())
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: DemoProgress) -> None:
         self._progress = progress
 
     def __enter__(self) -> LiveView:
@@ -165,7 +165,7 @@ class PlainView:
             self._say(f"{self._step.name}: {text} ({took_s:.1f} s)")
         self._step = None
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: DemoProgress) -> None:
         line = progress_line(progress)
         wait_ms = _PLAIN_AGAIN_MS if line == self._moving else _PLAIN_MOVING_MS
         if self._now() - self._said_ms >= wait_ms:
@@ -187,7 +187,7 @@ class PlainView:
         )
 
 
-def progress_line(progress: Progress) -> str:
+def progress_line(progress: DemoProgress) -> str:
     """The live picture in one line."""
     now_ms = progress.now_ms
     into, out = progress.into_topic, progress.out_of_topic
@@ -203,7 +203,7 @@ def progress_line(progress: Progress) -> str:
     )
 
 
-def _moving(progress: Progress) -> Panel:
+def _moving(progress: DemoProgress) -> Panel:
     now_ms = progress.now_ms
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -232,7 +232,7 @@ def _moving(progress: Progress) -> Panel:
     return Panel(Group(table, below), title="records", title_align="left", border_style="cyan")
 
 
-def _states(name: str, parts: tuple[Instance, ...]) -> Text:
+def _states(name: str, parts: tuple[ShownInstance, ...]) -> Text:
     text = Text()
     mine = [part for part in parts if part.name == name or part.name.startswith(f"{name}-")]
     if not mine:

@@ -35,7 +35,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ControlAddress:
     """The address a worker listens on, and the key that authenticates stages."""
 
     place: str | tuple[str, int]
@@ -49,7 +49,7 @@ class Address:
 class Channel:
     """One end of a connection. `send` may be called by any thread, `receive` by one."""
 
-    def __init__(self, connection: Connection, address: Address) -> None:
+    def __init__(self, connection: Connection, address: ControlAddress) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._cipher = AESGCM(address.key) if address.encrypted else None
@@ -92,7 +92,7 @@ class Listening:
         address = self._listener.address
         if host is not None:
             address = host, address[1]
-        self.address = Address(address, secrets.token_bytes(32))
+        self.address = ControlAddress(address, secrets.token_bytes(32))
 
     def accept(self) -> Connection:
         """The next connection, not yet authenticated. Raises OSError, also once closed."""
@@ -120,6 +120,6 @@ class Listening:
         self._listener.close()
 
 
-def connect(address: Address) -> Channel:
+def connect(address: ControlAddress) -> Channel:
     """The stage's end."""
     return Channel(Client(address.place, authkey=address.key), address)

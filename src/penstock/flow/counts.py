@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a task's records: `records` were read, `done` reached the target, `failed` were tolerated;
-    transforms dropped the difference. `topics` are the topics they came from or went to.
+    """Counts of a task's records: `records` were read, `done` reached the target, `failed` were
+    tolerated; transforms dropped the difference. `topics` are the topics they came from or went to.
 
     `retries`: repeated operations. `lost`: dead letters that Kafka did not accept. `ms`: time spent
     in the connector's own code.

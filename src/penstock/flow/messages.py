@@ -56,8 +56,8 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """The offsets of a `Store` are stored; or why they are not, as a trace."""
+class OffsetsStored:
+    """The offsets of a `StoreOffsets` are stored; or why they are not, as a trace."""
 
     id: int
     ticket: int
@@ -81,8 +81,8 @@ class AskPositions:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Requests the next records of a task, as `Watched`, for `seconds`."""
+class WatchRecords:
+    """Requests the next records of a task, as `WatchedRecords`, for `seconds`."""
 
     id: int
     ticket: int
@@ -97,7 +97,9 @@ class End:
     """Ends the slot; the tasks on it have been stopped."""
 
 
-Order = Open | OpenPart | Begin | Stop | Stored | PartsRead | AskPositions | Watch | End
+Order = (
+    Open | OpenPart | Begin | Stop | OffsetsStored | PartsRead | AskPositions | WatchRecords | End
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +118,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class TaskOpened:
     """A task's writer or reader is open."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ProgressMade:
     """What a task has done since the last message of this kind."""
 
     id: int
@@ -149,7 +151,7 @@ class OffsetsCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoreOffsets:
     """Asks the worker to store source offsets. `forget_only`: they are tombstones, to be written
     before a transaction that stores the other offsets."""
 
@@ -219,8 +221,8 @@ class Positions:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """Records of a `Watch`, with what happened to them step by step (`stage.tap`)."""
+class WatchedRecords:
+    """Records of a `WatchRecords`, with what happened to them step by step (`stage.tap`)."""
 
     ticket: int
     records: Sequence[Mapping[str, Any]]
@@ -228,8 +230,8 @@ class Watched:
 
 TaskNews = (
     Ready
-    | Running
-    | Progress
+    | TaskOpened
+    | ProgressMade
     | Intercepted
     | OffsetsCommitted
     | ReadParts
@@ -239,4 +241,4 @@ TaskNews = (
 )
 """Messages about one task, or one part."""
 
-News = Hello | Load | Positions | Watched | Store | TaskNews
+News = Hello | Load | Positions | WatchedRecords | StoreOffsets | TaskNews

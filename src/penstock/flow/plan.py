@@ -24,7 +24,7 @@ from penstock.config.define import Config
 from penstock.config.regex import compile_java
 from penstock.ids import TaskId
 from penstock.kafka.group_members import Member
-from penstock.kafka.limits import Limits
+from penstock.kafka.limits import ProducerLimits
 from penstock.plugins.ref import PluginRef
 
 Settings = Mapping[str, str | int | float | bool]
@@ -106,7 +106,7 @@ class DeadLetters:
     context_headers: bool
     producer: Settings = field(repr=False)  # librdkafka's names; may hold secrets
     admin: Settings = field(repr=False)
-    limits: Limits | None = None  # of records; None: the producer applies them
+    limits: ProducerLimits | None = None  # of records; None: the producer applies them
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class SourcePlan:
     transactions: Transactions | None = None  # None: at least once
     interceptors: tuple[InterceptorPlan, ...] = ()
     admin: Settings = field(default_factory=dict, repr=False)  # creates topics of the groups
-    limits: Limits | None = None  # of records; None: the producer applies them
+    limits: ProducerLimits | None = None  # of records; None: the producer applies them
 
     def describe(self) -> str:
         """The flow on a few lines, for people."""

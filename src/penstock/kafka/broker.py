@@ -52,7 +52,7 @@ rootLogger.appenderRef.file.ref = file
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BrokerListener:
     """A further listener of a broker: clients that bootstrap from `port` connect to `advertised`
     afterwards, which may be a proxy's port."""
 
@@ -75,7 +75,7 @@ class Broker:
         *,
         port: int = 0,
         settings: Mapping[str, str] | None = None,
-        listeners: Sequence[Listener] = (),
+        listeners: Sequence[BrokerListener] = (),
         heap_mb: int = 512,
         java_options: Sequence[str] = (),
         say: Callable[[str], None] = lambda text: None,

@@ -19,7 +19,7 @@ from penstock.kafka import java as javas
 from penstock.kafka.connection import ClientSettings, connection, secured
 from penstock.kafka.group_members import Member
 from penstock.kafka.java import MAX_INT, Setting
-from penstock.kafka.limits import Limits
+from penstock.kafka.limits import ProducerLimits
 
 __all__ = ["ClientSettings", "Member", "Translated", "admin", "consumer", "member", "producer"]
 
@@ -60,13 +60,13 @@ murmur2 hash, or all of them evenly."""
 _IDEMPOTENT_IN_FLIGHT: Final = 5
 
 
-def limits(java: Mapping[str, str]) -> Limits | None:
+def limits(java: Mapping[str, str]) -> ProducerLimits | None:
     """The limits to apply to each record; None if librdkafka's suffice. Raises ConfigInvalid."""
     numbers = _numbers(_parsed(javas.PRODUCER, java))
     most = numbers.get("max.request.size", MAX_INT)
     memory = numbers.get("buffer.memory", MAX_INT)
     if most < javas.PRODUCER_TABLE["max.request.size"].low or memory < most:
-        return Limits(most, memory)
+        return ProducerLimits(most, memory)
     return None
 
 

@@ -41,7 +41,7 @@ class Callbacks:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ClientMetric:
     """One metric of a Kafka client."""
 
     group: str
@@ -102,11 +102,11 @@ class WorkerGroup:
         self._out.set()
         self._wake.set()
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[ClientMetric]:
         """The client's metrics: Kafka Connect's groups `connect-metrics` and
         `connect-coordinator-metrics`, as far as kafka-python has them (kafka-connect.md §14)."""
         return [
-            Figure(name.group, name.name, float(metric.value()))
+            ClientMetric(name.group, name.name, float(metric.value()))
             for name, metric in list(self._measured.metrics.items())
             if name.group in _GROUPS
         ]

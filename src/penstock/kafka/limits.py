@@ -3,7 +3,7 @@
 librdkafka's limits start at 1,000 bytes. Smaller ones are applied to each record, before it is
 queued.
 
-    >>> Limits(request_bytes=300, buffer_bytes=1 << 25).refusal(b"key", b"v" * 250, []) is None
+    >>> ProducerLimits(request_bytes=300, buffer_bytes=1 << 25).refusal(b"key", b"v" * 250, []) is None
     False
 """
 
@@ -20,7 +20,7 @@ _RECORD_BYTES: Final = 21  # at most, without key, value and headers
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProducerLimits:
     """The largest record that Java's producer sends, where librdkafka's own limits are wider."""
 
     request_bytes: int

@@ -38,7 +38,7 @@ _CHECK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One record of the log."""
 
     partition: int
@@ -70,7 +70,7 @@ class CompactedLog:
         consumer: ClientSettings,
         producer: ClientSettings,
         admin: AdminClient,
-        receive: Callable[[Sequence[Entry]], None],
+        receive: Callable[[Sequence[LogEntry]], None],
     ) -> None:
         self.topic = topic
         self._partitions = partitions
@@ -192,13 +192,13 @@ class CompactedLog:
                 continue
             # With a time-out, `consume` would wait for all of them.
             messages = [first, *self._consumer.consume(_MOST, 0)]
-            entries: list[Entry] = []
+            entries: list[LogEntry] = []
             ends: list[tuple[int, int]] = []
             for message in messages:
                 error = message.error()
                 if error is None:
                     number, offset = message.partition() or 0, message.offset() or 0
-                    entries.append(Entry(number, offset, message.key(), message.value()))
+                    entries.append(LogEntry(number, offset, message.key(), message.value()))
                     ends.append((number, offset + 1))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ends.append((message.partition() or 0, message.offset() or 0))

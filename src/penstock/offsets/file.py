@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StartupFailed
-from penstock.kafka.log import Entry
+from penstock.kafka.log import LogEntry
 
 log = logging.getLogger(__name__)
 
@@ -347,7 +347,7 @@ class FileLog:
     """
 
     def __init__(
-        self, file: Path, interval_s: float, receive: Callable[[Sequence[Entry]], None]
+        self, file: Path, interval_s: float, receive: Callable[[Sequence[LogEntry]], None]
     ) -> None:
         """Reads the file. Raises OffsetFileInvalid."""
         if not file.absolute().parent.is_dir():
@@ -370,7 +370,7 @@ class FileLog:
     def open(self) -> None:
         """Delivers the file's entries."""
         rows = enumerate(self._offsets.items())
-        entries = [Entry(0, at, key, value) for at, (key, value) in rows]
+        entries = [LogEntry(0, at, key, value) for at, (key, value) in rows]
         if entries:
             self._receive(entries)
         self._writer.start()
@@ -385,7 +385,7 @@ class FileLog:
             self._next += 1
             self._offsets[key] = value
             self._dirty = True
-            self._receive([Entry(0, at, key, value)])
+            self._receive([LogEntry(0, at, key, value)])
         done: Future[tuple[int, int]] = Future()
         done.set_result((0, at))
         return done

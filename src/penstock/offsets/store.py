@@ -19,12 +19,12 @@ from typing import Final, Protocol
 from penstock import api
 from penstock.api import Offsets
 from penstock.cluster.offset_records import (
-    SourceOffset,
+    OffsetRecord,
     decode_offset,
     encode_offset,
     partition_key,
 )
-from penstock.cluster.records import RawProps, Skipped
+from penstock.cluster.records import RawProps, SkippedRecord
 from penstock.config import connector_keys
 from penstock.config import worker as worker_config
 from penstock.config import worker_keys as keys
@@ -32,7 +32,7 @@ from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
 from penstock.kafka import admin, clients
-from penstock.kafka.log import CompactedLog, Dropped, Entry
+from penstock.kafka.log import CompactedLog, Dropped, LogEntry
 
 log = logging.getLogger(__name__)
 
@@ -64,13 +64,13 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_connector: dict[str, dict[bytes, tuple[bytes, SourceOffset]]] = {}
+        self._by_connector: dict[str, dict[bytes, tuple[bytes, OffsetRecord]]] = {}
 
-    def receive(self, entries: Sequence[Entry]) -> None:
+    def receive(self, entries: Sequence[LogEntry]) -> None:
         with self._lock:
             for entry in entries:
                 record = decode_offset(entry.key, entry.value)
-                if isinstance(record, Skipped):
+                if isinstance(record, SkippedRecord):
                     log.warning("skipping offset record %d: %s", entry.offset, record.reason)
                     continue
                 rows = self._by_connector.setdefault(record.connector, {})
@@ -80,7 +80,7 @@ class OffsetTable:
                 else:
                     rows[key] = (entry.key or b"", record)
 
-    def of(self, connector: str) -> dict[bytes, SourceOffset]:
+    def of(self, connector: str) -> dict[bytes, OffsetRecord]:
         """The stored offsets of a connector, by canonical partition."""
         with self._lock:
             rows = self._by_connector.get(connector, {})
@@ -94,7 +94,7 @@ class OffsetTable:
 
     def encode(self, connector: str, offset: api.SourceOffset) -> Row:
         """The record that stores an offset, under the key bytes its partition already has."""
-        record = SourceOffset(connector, offset.partition, offset.offset)
+        record = OffsetRecord(connector, offset.partition, offset.offset)
         with self._lock:
             stored = self._by_connector.get(connector, {}).get(partition_key(offset.partition))
         return encode_offset(record, stored[0] if stored else None)
@@ -183,7 +183,7 @@ def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
     )
 
 
-Receive = Callable[[Sequence[Entry]], None]
+Receive = Callable[[Sequence[LogEntry]], None]
 """Receives the entries of a log, in order."""
 
 
@@ -416,7 +416,7 @@ class Lease:
     def read(self, check: Callable[[], None]) -> Offsets:
         """The stored offsets of the connector, with both topics read to their ends; its own topic
         takes precedence. Calls `check` while it waits, which ends the wait by raising."""
-        stored: dict[bytes, SourceOffset] = {}
+        stored: dict[bytes, OffsetRecord] = {}
         for store in (self._workers, self._own):
             if store is not None:
                 store.log.read_to_end(self._timeout_s, check)
@@ -548,9 +548,9 @@ class Lease:
             raise PenstockError(f"Task {self._task} has ended; its offsets are no longer stored.")
 
 
-def _value(offset: api.SourceOffset | SourceOffset) -> bytes | None:
+def _value(offset: api.SourceOffset | OffsetRecord) -> bytes | None:
     """An offset as stored; None: a tombstone."""
-    return encode_offset(SourceOffset("", offset.partition, offset.offset))[1]
+    return encode_offset(OffsetRecord("", offset.partition, offset.offset))[1]
 
 
 def _forgotten(offsets: Offsets) -> list[api.SourceOffset]:

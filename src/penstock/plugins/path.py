@@ -57,7 +57,7 @@ from penstock.plugins.registry import (
     Level,
     Registry,
     SearchedLocation,
-    Skipped,
+    SkippedPlugin,
     installed,
     loaded,
     log,
@@ -87,7 +87,7 @@ class Discovery(Enum):
     SERVICE_LOAD = "service_load"
 
 
-class Form(Enum):
+class LocationForm(Enum):
     """The form of a location; the value is its name in messages."""
 
     WHEEL = "wheel"
@@ -104,10 +104,10 @@ class Location:
     """One location before its search. `roots` are its entries for `sys.path`; `problem` is why it
     cannot be used, if that is known already."""
 
-    form: Form
+    form: LocationForm
     path: Path
     roots: tuple[Path, ...] = ()
-    problem: Skipped | None = None
+    problem: SkippedPlugin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def registry(props: Mapping[str, str]) -> Registry:
             chosen.plugin.version,
             chosen.location,
         )
-    jars = sum(place.kind == Form.JARS.value for place in result.places)
+    jars = sum(place.kind == LocationForm.JARS.value for place in result.places)
     if jars:
         log.info(
             "ignoring the jars in plugin.path (locations: %d), because this worker runs plugins "
@@ -210,15 +210,17 @@ def locations_in(path: Path) -> list[Location]:
         entries = sorted(entry for entry in path.iterdir() if _is_visible(entry))
     except OSError as error:
         reason = f"Could not get listing for plugin path: {path} ({error.strerror}). Ignoring"
-        return [Location(Form.PATH, path, problem=Skipped("", reason, Level.WARNING))]
+        return [Location(LocationForm.PATH, path, problem=SkippedPlugin("", reason, Level.WARNING))]
     if any(entry.name == "__init__.py" for entry in entries):
         reason = "it is a package itself"
-        problem = Skipped(str(path), reason, advice=f"List the folder it is in, '{path.parent}'.")
-        return [Location(Form.PATH, path, problem=problem)]
+        problem = SkippedPlugin(
+            str(path), reason, advice=f"List the folder it is in, '{path.parent}'."
+        )
+        return [Location(LocationForm.PATH, path, problem=problem)]
     locations: list[Location] = []
     own: set[str] = set()
     if any(entry.suffix == ".dist-info" for entry in entries):
-        locations.append(Location(Form.DISTRIBUTION, path, (path,)))
+        locations.append(Location(LocationForm.DISTRIBUTION, path, (path,)))
         own = _top_level(path)
     for entry in entries:
         if entry.name in own or entry.name.endswith(_ABOUT):
@@ -226,8 +228,8 @@ def locations_in(path: Path) -> list[Location]:
         try:
             locations += _entry(entry)
         except OSError as error:
-            problem = Skipped(str(entry), f"it cannot be read: {error.strerror}")
-            locations.append(Location(Form.PATH, entry, problem=problem))
+            problem = SkippedPlugin(str(entry), f"it cannot be read: {error.strerror}")
+            locations.append(Location(LocationForm.PATH, entry, problem=problem))
     return locations
 
 
@@ -235,7 +237,9 @@ def _entry(entry: Path) -> list[Location]:
     """The locations of an entry of a listed folder, possibly none. Raises OSError."""
     if entry.is_symlink() and not entry.exists():
         reason = f"Resolving symbolic link '{entry}' failed. Ignoring this path"
-        return [Location(Form.PATH, entry, problem=Skipped("", reason, Level.WARNING))]
+        return [
+            Location(LocationForm.PATH, entry, problem=SkippedPlugin("", reason, Level.WARNING))
+        ]
     if entry.is_dir():
         return _folder(entry)
     return [_FILES[entry.suffix](entry)] if entry.suffix in _FILES else []
@@ -244,23 +248,23 @@ def _entry(entry: Path) -> list[Location]:
 def _folder(folder: Path) -> list[Location]:
     entries = sorted(entry for entry in folder.iterdir() if _is_visible(entry))
     if (folder / "__init__.py").is_file():
-        return [Location(Form.PACKAGE, folder, (folder.parent,))]
+        return [Location(LocationForm.PACKAGE, folder, (folder.parent,))]
     if any(entry.suffix == ".dist-info" for entry in entries):
-        return [Location(Form.DISTRIBUTION, folder, (folder,))]
+        return [Location(LocationForm.DISTRIBUTION, folder, (folder,))]
     wheels = [_wheel(entry) for entry in entries if entry.suffix == ".whl"]
     if wheels:
         usable = tuple(wheel.path for wheel in wheels if wheel.problem is None)
-        together = [Location(Form.WHEEL, folder, usable)] if usable else []
+        together = [Location(LocationForm.WHEEL, folder, usable)] if usable else []
         return [*together, *(wheel for wheel in wheels if wheel.problem is not None)]
     if any(entry.suffix == ".py" or (entry / "__init__.py").is_file() for entry in entries):
-        return [Location(Form.FOLDER, folder, (folder,))]
+        return [Location(LocationForm.FOLDER, folder, (folder,))]
     if any(chain(folder.glob("*.jar"), folder.glob("*/*.jar"))):
-        return [Location(Form.JARS, folder)]
+        return [Location(LocationForm.JARS, folder)]
     if (folder / "pyproject.toml").is_file():
         reason = "it contains the sources of a project"
         advice = f"Run 'pip install --target FOLDER {folder.name}', or build a wheel."
-        problem = Skipped(str(folder), reason, Level.WARNING, advice)
-        return [Location(Form.FOLDER, folder, problem=problem)]
+        problem = SkippedPlugin(str(folder), reason, Level.WARNING, advice)
+        return [Location(LocationForm.FOLDER, folder, problem=problem)]
     return []
 
 
@@ -271,30 +275,32 @@ def _wheel(path: Path) -> Location:
             names = wheel.namelist()
             about = [wheel.read(name) for name in names if name.endswith(".dist-info/WHEEL")]
     except (OSError, zipfile.BadZipFile) as error:
-        problem = Skipped(str(path), f"it cannot be read: {error}")
-        return Location(Form.WHEEL, path, problem=problem)
+        problem = SkippedPlugin(str(path), f"it cannot be read: {error}")
+        return Location(LocationForm.WHEEL, path, problem=problem)
     compiled = [name for name in names if PurePosixPath(name).suffix in COMPILED]
     if compiled or any(message_from_bytes(text)["Root-Is-Purelib"] == "false" for text in about):
         example = f" ({compiled[0]})" if compiled else ""
         reason = f"the wheel has compiled parts{example}, which cannot be imported from an archive"
         advice = f"Run 'pip install --target FOLDER {path.name}' in a folder of plugin.path."
-        return Location(Form.WHEEL, path, problem=Skipped(str(path), reason, advice=advice))
+        return Location(
+            LocationForm.WHEEL, path, problem=SkippedPlugin(str(path), reason, advice=advice)
+        )
     if not about:
-        problem = Skipped(str(path), "it is not a wheel: it contains no WHEEL file")
-        return Location(Form.WHEEL, path, problem=problem)
-    return Location(Form.WHEEL, path, (path,))
+        problem = SkippedPlugin(str(path), "it is not a wheel: it contains no WHEEL file")
+        return Location(LocationForm.WHEEL, path, problem=problem)
+    return Location(LocationForm.WHEEL, path, (path,))
 
 
 def _zip(path: Path) -> Location:
     reason = "an archive, which is not unpacked"
-    problem = Skipped(str(path), reason, Level.WARNING, "Unpack it if it contains plugins.")
-    return Location(Form.PATH, path, problem=problem)
+    problem = SkippedPlugin(str(path), reason, Level.WARNING, "Unpack it if it contains plugins.")
+    return Location(LocationForm.PATH, path, problem=problem)
 
 
 _FILES: Final[Mapping[str, Callable[[Path], Location]]] = {
     ".whl": _wheel,
-    ".py": lambda path: Location(Form.MODULE, path, (path.parent,)),
-    ".jar": lambda path: Location(Form.JARS, path),
+    ".py": lambda path: Location(LocationForm.MODULE, path, (path.parent,)),
+    ".jar": lambda path: Location(LocationForm.JARS, path),
     ".zip": _zip,
 }
 """The location of a file by its suffix."""
@@ -320,12 +326,12 @@ def _look(
     place = SearchedLocation(location.form.value, str(location.path))
     if location.problem is not None:
         return replace(place, skipped=(location.problem,)), ()
-    if location.form is Form.JARS:
+    if location.form is LocationForm.JARS:
         reason = "a jar; penstock runs plugins written in Python"
-        return replace(place, skipped=(Skipped(str(location.path), reason, Level.NOTE),)), ()
+        return replace(place, skipped=(SkippedPlugin(str(location.path), reason, Level.NOTE),)), ()
     entries: tuple[InstalledPlugin, ...] = ()
     undeclared: tuple[InstalledPlugin, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedPlugin, ...] = ()
     try:
         with _on_path(location.roots) as keep:
             if discovery is not Discovery.ONLY_SCAN and location.form in _INSTALLED:
@@ -344,11 +350,11 @@ def _look(
             if entries:
                 keep()
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        skipped = (Skipped(str(location.path), f"it cannot be read: {error}"),)
+        skipped = (SkippedPlugin(str(location.path), f"it cannot be read: {error}"),)
     return replace(place, found=entries, skipped=skipped), undeclared
 
 
-_INSTALLED: Final = frozenset({Form.WHEEL, Form.DISTRIBUTION})
+_INSTALLED: Final = frozenset({LocationForm.WHEEL, LocationForm.DISTRIBUTION})
 
 
 @contextmanager
@@ -366,28 +372,34 @@ def _on_path(roots: Sequence[Path]) -> Iterator[Callable[[], None]]:
                 sys.path.remove(root)
 
 
-def _declared(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
+def _declared(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[SkippedPlugin, ...]]:
     """The plugins that the distributions of a location declare."""
-    skipped: list[Skipped] = []
+    skipped: list[SkippedPlugin] = []
     usable: list[EntryPoint] = []
     for dist in sorted(distributions(path=[*map(str, location.roots)]), key=lambda it: it.name):
         for entry in dist.entry_points.select(group=ENTRY_POINTS):
             conflict = _name_conflict(entry.module, location.roots)
             if conflict:
-                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", conflict))
+                skipped.append(SkippedPlugin(f"'{entry.name}' ({entry.value})", conflict))
             else:
                 usable.append(entry)
     entries, broken = loaded(usable, str(location.path))
     return entries, (*skipped, *broken)
 
 
-def _of_project(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
+def _of_project(
+    location: Location,
+) -> tuple[tuple[InstalledPlugin, ...], tuple[SkippedPlugin, ...]]:
     """The plugins in modules of a location which the `pyproject.toml` of their project declares:
     a project under development is in `plugin.path` as is, without metadata."""
     entries: list[EntryPoint] = []
     for root in location.roots if location.form in _SOURCES else ():
         project = root.parent if root.name == "src" else root
-        own = location.path.stem if location.form in (Form.MODULE, Form.PACKAGE) else None
+        own = (
+            location.path.stem
+            if location.form in (LocationForm.MODULE, LocationForm.PACKAGE)
+            else None
+        )
         for name, value in declared_entries(project / "pyproject.toml").items():
             entry = EntryPoint(name, value, ENTRY_POINTS)
             if entry.module.partition(".")[0] == own or (
@@ -397,13 +409,13 @@ def _of_project(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[
     return loaded(entries, str(location.path))
 
 
-_SOURCES: Final = frozenset({Form.MODULE, Form.PACKAGE, Form.FOLDER})
+_SOURCES: Final = frozenset({LocationForm.MODULE, LocationForm.PACKAGE, LocationForm.FOLDER})
 
 
-def _not_declared(location: Location) -> Iterator[Skipped]:
+def _not_declared(location: Location) -> Iterator[SkippedPlugin]:
     names = [name for name, text in _modules(location) if _imports_penstock(text)]
     if names:
-        yield Skipped(
+        yield SkippedPlugin(
             str(location.path),
             f"{PLUGIN_DISCOVERY.name}={Discovery.SERVICE_LOAD.value} uses only plugins that a "
             f"distribution declares, and {', '.join(names)} is not declared",
@@ -411,10 +423,10 @@ def _not_declared(location: Location) -> Iterator[Skipped]:
         )
 
 
-def _scanned(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
+def _scanned(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[SkippedPlugin, ...]]:
     """The plugin classes that are defined in the modules which import penstock."""
     entries: list[InstalledPlugin] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedPlugin] = []
     candidates = 0
     passed_over: set[str] = set()
     for name, text in _modules(location):
@@ -424,7 +436,7 @@ def _scanned(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Ski
         package = name.partition(".")[0]
         conflict = _name_conflict(name, location.roots)
         if conflict and package not in passed_over:
-            skipped.append(Skipped(package, conflict))
+            skipped.append(SkippedPlugin(package, conflict))
             passed_over.add(package)
         if conflict:
             continue
@@ -440,12 +452,12 @@ def _scanned(location: Location) -> tuple[tuple[InstalledPlugin, ...], tuple[Ski
                     entries.append(_of_its_own(cls, str(location.path)))
                 except TypeError as error:
                     level = Level.NOTE if _is_a_base(cls) else Level.BROKEN
-                    skipped.append(Skipped(f"{name}.{cls.__qualname__}", str(error), level))
+                    skipped.append(SkippedPlugin(f"{name}.{cls.__qualname__}", str(error), level))
     if not entries and not skipped:
         reason = (
             "no module in it imports penstock" if not candidates else "it defines no plugin class"
         )
-        skipped.append(Skipped(str(location.path), reason, Level.NOTE))
+        skipped.append(SkippedPlugin(str(location.path), reason, Level.NOTE))
     return tuple(entries), tuple(skipped)
 
 
@@ -471,9 +483,9 @@ def _of_its_own(cls: type, location: str) -> InstalledPlugin:
 def _modules(location: Location) -> Iterator[tuple[str, bytes]]:
     """The Python modules of a location, by their full names, and their texts."""
     match location.form:
-        case Form.MODULE | Form.PACKAGE:
+        case LocationForm.MODULE | LocationForm.PACKAGE:
             yield from _in_tree([location.path], "")
-        case Form.WHEEL:
+        case LocationForm.WHEEL:
             for root in location.roots:
                 yield from _in_tree(zipfile.Path(str(root)).iterdir(), "")
         case _:

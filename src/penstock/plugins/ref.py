@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar, cast, final
 
-from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass
+from penstock.plugins.registry import InstalledPlugin, PluginClass, PluginKind
 
 P = TypeVar("P", covariant=True)
 
@@ -48,7 +48,7 @@ Loading = PythonClass | LocalClass
 class PluginRef(Generic[P]):
     """One plugin. `class_name` is the name that configurations use, `name` its short one."""
 
-    kind: Kind
+    kind: PluginKind
     name: str
     class_name: str
     version: str

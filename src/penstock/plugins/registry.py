@@ -51,7 +51,7 @@ PluginClass = (
 )
 
 
-class Kind(Enum):
+class PluginKind(Enum):
     """The kinds of plugins; the names are those of `GET /connector-plugins`, which has no
     providers and no interceptors."""
 
@@ -66,16 +66,16 @@ class Kind(Enum):
     CONSUMER_INTERCEPTOR = "consumer_interceptor"
 
 
-_BASES: Final[Sequence[tuple[Kind, type, str]]] = (
-    (Kind.SINK, SinkConnector, "Connector"),
-    (Kind.SOURCE, SourceConnector, "Connector"),
-    (Kind.CONVERTER, Converter, "Converter"),
-    (Kind.HEADER_CONVERTER, HeaderConverter, "HeaderConverter"),
-    (Kind.TRANSFORM, Transform, "Transformation"),
-    (Kind.PREDICATE, Predicate, "Predicate"),
-    (Kind.CONFIG_PROVIDER, ConfigProvider, "ConfigProvider"),
-    (Kind.PRODUCER_INTERCEPTOR, ProducerInterceptor, "ProducerInterceptor"),
-    (Kind.CONSUMER_INTERCEPTOR, ConsumerInterceptor, "ConsumerInterceptor"),
+_BASES: Final[Sequence[tuple[PluginKind, type, str]]] = (
+    (PluginKind.SINK, SinkConnector, "Connector"),
+    (PluginKind.SOURCE, SourceConnector, "Connector"),
+    (PluginKind.CONVERTER, Converter, "Converter"),
+    (PluginKind.HEADER_CONVERTER, HeaderConverter, "HeaderConverter"),
+    (PluginKind.TRANSFORM, Transform, "Transformation"),
+    (PluginKind.PREDICATE, Predicate, "Predicate"),
+    (PluginKind.CONFIG_PROVIDER, ConfigProvider, "ConfigProvider"),
+    (PluginKind.PRODUCER_INTERCEPTOR, ProducerInterceptor, "ProducerInterceptor"),
+    (PluginKind.CONSUMER_INTERCEPTOR, ConsumerInterceptor, "ConsumerInterceptor"),
 )
 """Every kind: its base class, and the suffix that an alias leaves out (kafka-connect.md §15.3)."""
 
@@ -88,7 +88,7 @@ BASES: Final = tuple(base for _, base, _ in _BASES)
 class InstalledPlugin:
     """One plugin class, its description and its location."""
 
-    kind: Kind
+    kind: PluginKind
     cls: PluginClass
     plugin: Plugin
     location: str = CLASSPATH
@@ -117,7 +117,7 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPlugin:
     """A skipped plugin or file: what, why, and advice. If `what` is empty, `why` names it."""
 
     what: str
@@ -138,7 +138,7 @@ class SearchedLocation:
     kind: str
     where: str
     found: tuple[InstalledPlugin, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedPlugin, ...] = ()
 
 
 class UnknownConnectorClass(BadRequest):
@@ -201,14 +201,14 @@ class Registry:
 
         return cls(load)
 
-    def of_kind(self, *kinds: Kind) -> list[InstalledPlugin]:
+    def of_kind(self, *kinds: PluginKind) -> list[InstalledPlugin]:
         """The plugins of these kinds, by class name."""
         matching = (entry for entry in self.found if entry.kind in kinds)
         return sorted(matching, key=lambda entry: entry.plugin.class_name)
 
     def connector(self, name: str) -> InstalledPlugin:
         """The connector a `connector.class` names; raises UnknownConnectorClass."""
-        connectors = self.of_kind(Kind.SOURCE, Kind.SINK)
+        connectors = self.of_kind(PluginKind.SOURCE, PluginKind.SINK)
         matching = [f for f in connectors if name in f.names() or f"{name}Connector" in f.names()]
         exact = [f for f in matching if f.plugin.class_name == name]
         if len(exact or matching) == 1:
@@ -244,22 +244,22 @@ class Registry:
 
     def converter(self, name: str) -> type[Converter] | None:
         """The converter that a configuration names, or None if unknown or ambiguous."""
-        cls = self._single(name, Kind.CONVERTER)
+        cls = self._single(name, PluginKind.CONVERTER)
         return cls if cls is not None and issubclass(cls, Converter) else None
 
     def header_converter(self, name: str) -> type[HeaderConverter] | None:
         """The header converter a configuration names; every converter is one too."""
-        cls = self._single(name, Kind.CONVERTER, Kind.HEADER_CONVERTER)
+        cls = self._single(name, PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)
         return cls if cls is not None and issubclass(cls, HeaderConverter) else None
 
     def transform(self, name: str) -> type[Transform] | None:
         """The transform that a configuration names, or None if unknown or ambiguous."""
-        cls = self._single(name, Kind.TRANSFORM)
+        cls = self._single(name, PluginKind.TRANSFORM)
         return cls if cls is not None and issubclass(cls, Transform) else None
 
     def predicate(self, name: str) -> type[Predicate] | None:
         """The predicate that a configuration names, or None if unknown or ambiguous."""
-        cls = self._single(name, Kind.PREDICATE)
+        cls = self._single(name, PluginKind.PREDICATE)
         return cls if cls is not None and issubclass(cls, Predicate) else None
 
     def any(self, name: str) -> InstalledPlugin | None:
@@ -268,20 +268,20 @@ class Registry:
 
     def config_provider(self, name: str) -> type[ConfigProvider] | None:
         """The config provider that a configuration names, or None."""
-        cls = self._single(name, Kind.CONFIG_PROVIDER)
+        cls = self._single(name, PluginKind.CONFIG_PROVIDER)
         return cls if cls is not None and issubclass(cls, ConfigProvider) else None
 
     def producer_interceptor(self, name: str) -> type[ProducerInterceptor] | None:
         """The producer's interceptor that a configuration names, or None."""
-        cls = self._single(name, Kind.PRODUCER_INTERCEPTOR)
+        cls = self._single(name, PluginKind.PRODUCER_INTERCEPTOR)
         return cls if cls is not None and issubclass(cls, ProducerInterceptor) else None
 
     def consumer_interceptor(self, name: str) -> type[ConsumerInterceptor] | None:
         """The consumer's interceptor that a configuration names, or None."""
-        cls = self._single(name, Kind.CONSUMER_INTERCEPTOR)
+        cls = self._single(name, PluginKind.CONSUMER_INTERCEPTOR)
         return cls if cls is not None and issubclass(cls, ConsumerInterceptor) else None
 
-    def _single(self, name: str, *kinds: Kind) -> PluginClass | None:
+    def _single(self, name: str, *kinds: PluginKind) -> PluginClass | None:
         entry = _unambiguous(name, self.of_kind(*kinds))
         return entry.cls if entry is not None else None
 
@@ -315,13 +315,13 @@ def _unambiguous(name: str, among: Iterable[InstalledPlugin]) -> InstalledPlugin
 
 
 _ONE_NAMESPACE: Final = (
-    frozenset({Kind.SOURCE, Kind.SINK}),
-    frozenset({Kind.CONVERTER, Kind.HEADER_CONVERTER}),
-    frozenset({Kind.TRANSFORM}),
-    frozenset({Kind.PREDICATE}),
-    frozenset({Kind.CONFIG_PROVIDER}),
-    frozenset({Kind.PRODUCER_INTERCEPTOR}),
-    frozenset({Kind.CONSUMER_INTERCEPTOR}),
+    frozenset({PluginKind.SOURCE, PluginKind.SINK}),
+    frozenset({PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER}),
+    frozenset({PluginKind.TRANSFORM}),
+    frozenset({PluginKind.PREDICATE}),
+    frozenset({PluginKind.CONFIG_PROVIDER}),
+    frozenset({PluginKind.PRODUCER_INTERCEPTOR}),
+    frozenset({PluginKind.CONSUMER_INTERCEPTOR}),
 )
 """Kinds that the same settings refer to, so that their short names must differ."""
 
@@ -366,10 +366,10 @@ def root_of(dist: Distribution) -> str:
 
 def loaded(
     entries: Iterable[EntryPoint], location: str
-) -> tuple[tuple[InstalledPlugin, ...], tuple[Skipped, ...]]:
+) -> tuple[tuple[InstalledPlugin, ...], tuple[SkippedPlugin, ...]]:
     """The plugins that entry points name; each names a class, or a tuple of classes."""
     plugins: list[InstalledPlugin] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedPlugin] = []
     for entry in entries:
         try:
             value = entry.load()
@@ -380,11 +380,11 @@ def loaded(
             try:
                 plugins.append(InstalledPlugin.of(cls, location))
             except TypeError as error:
-                skipped.append(Skipped(f"'{entry.name}' ({entry.value})", str(error)))
+                skipped.append(SkippedPlugin(f"'{entry.name}' ({entry.value})", str(error)))
     return tuple(plugins), tuple(skipped)
 
 
-def not_imported(name: str, value: str, error: BaseException) -> Skipped:
+def not_imported(name: str, value: str, error: BaseException) -> SkippedPlugin:
     """A plugin whose module cannot be imported, or does not contain it."""
     reason = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     steps = [
@@ -396,7 +396,7 @@ def not_imported(name: str, value: str, error: BaseException) -> Skipped:
     advice = ""
     if isinstance(error, ModuleNotFoundError):
         advice = f"Install '{error.name}' into the worker's environment, or beside the plugin."
-    return Skipped(f"'{name}' ({value})", f"{reason}{place}", advice=advice)
+    return SkippedPlugin(f"'{name}' ({value})", f"{reason}{place}", advice=advice)
 
 
 def report(places: Iterable[SearchedLocation]) -> None:
@@ -407,7 +407,7 @@ def report(places: Iterable[SearchedLocation]) -> None:
             log.log(levels.get(skipped.level, logging.DEBUG), "%s", skipped)
 
 
-def _kind_of(cls: object) -> tuple[Kind, PluginClass]:
+def _kind_of(cls: object) -> tuple[PluginKind, PluginClass]:
     if inspect.isclass(cls):
         lacks = sorted(getattr(cls, "__abstractmethods__", ()))
         for kind, base, _ in _BASES:

@@ -17,7 +17,7 @@ from penstock.config.connector_keys import CONNECTOR_VERSION
 from penstock.config.versions import LATEST, mismatch
 from penstock.data.java_maps import copy_buckets, hash_map_order
 from penstock.errors import BadRequest, NotFound
-from penstock.plugins.registry import InstalledPlugin, Kind, Registry
+from penstock.plugins.registry import InstalledPlugin, PluginKind, Registry
 from penstock.runtime.validation import always_typed, available
 
 Json = dict[str, Any]
@@ -90,16 +90,19 @@ def task_infos(state: HerderState, name: str) -> list[Json] | None:
 
 def plugin_infos(registry: Registry, *, connectors_only: bool) -> list[Json]:
     """A list of `PluginInfo`: connectors by default, else all kinds in Kafka Connect's order."""
-    listed: list[tuple[Kind, list[InstalledPlugin]]] = [
-        (kind, registry.of_kind(kind)) for kind in (Kind.SINK, Kind.SOURCE)
+    listed: list[tuple[PluginKind, list[InstalledPlugin]]] = [
+        (kind, registry.of_kind(kind)) for kind in (PluginKind.SINK, PluginKind.SOURCE)
     ]
     if not connectors_only:
         listed += [
-            (Kind.TRANSFORM, registry.of_kind(Kind.TRANSFORM)),
-            (Kind.PREDICATE, registry.of_kind(Kind.PREDICATE)),
-            (Kind.CONVERTER, registry.of_kind(Kind.CONVERTER)),
+            (PluginKind.TRANSFORM, registry.of_kind(PluginKind.TRANSFORM)),
+            (PluginKind.PREDICATE, registry.of_kind(PluginKind.PREDICATE)),
+            (PluginKind.CONVERTER, registry.of_kind(PluginKind.CONVERTER)),
             # Every converter converts headers, too.
-            (Kind.HEADER_CONVERTER, registry.of_kind(Kind.CONVERTER, Kind.HEADER_CONVERTER)),
+            (
+                PluginKind.HEADER_CONVERTER,
+                registry.of_kind(PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER),
+            ),
         ]
     return [
         {
@@ -138,9 +141,9 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
     if entry is None:
         raise NotFound(f"Unknown plugin {name}.")
     if entry.kind in (
-        Kind.CONFIG_PROVIDER,
-        Kind.PRODUCER_INTERCEPTOR,
-        Kind.CONSUMER_INTERCEPTOR,
+        PluginKind.CONFIG_PROVIDER,
+        PluginKind.PRODUCER_INTERCEPTOR,
+        PluginKind.CONSUMER_INTERCEPTOR,
     ):
         raise BadRequest(
             f"Invalid plugin class {name}. Valid types are sink, source, converter, "
@@ -150,10 +153,10 @@ def plugin_config(registry: Registry, name: str, version: str = LATEST) -> list[
     if refused is not None:
         raise BadRequest(refused)
     definition = entry.plugin.config
-    if entry.kind in (Kind.CONVERTER, Kind.HEADER_CONVERTER):
+    if entry.kind in (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER):
         definition = always_typed(definition)
     keys = list(definition.keys)
-    framework = {Kind.SOURCE: SOURCE, Kind.SINK: SINK}.get(entry.kind)
+    framework = {PluginKind.SOURCE: SOURCE, PluginKind.SINK: SINK}.get(entry.kind)
     if framework is not None:
         own = {key.name for key in keys}
         keys += [

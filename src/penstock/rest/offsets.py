@@ -9,7 +9,7 @@ import orjson
 
 from penstock.cluster import events as e
 from penstock.offsets.admin import requested
-from penstock.plugins.registry import InstalledPlugin, Kind
+from penstock.plugins.registry import InstalledPlugin, PluginKind
 from penstock.rest.call import Call, HttpError, Response
 from penstock.rest.operations import operate
 
@@ -56,7 +56,7 @@ async def for_offsets(call: Call) -> Response | None:
     if isinstance(done, Response):
         return done
     entry, _ = connector_class(call)
-    if entry.kind is Kind.SOURCE and call.worker.exactly_once:
+    if entry.kind is PluginKind.SOURCE and call.worker.exactly_once:
         try:
             await operate(call, e.FenceZombies(call.connector))
         except HttpError as error:

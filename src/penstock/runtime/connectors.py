@@ -9,7 +9,7 @@ from penstock.api import Offsets
 from penstock.cluster import events as e
 from penstock.flow.traces import trace_of
 from penstock.offsets.admin import OffsetAdmin
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime.instances import InstanceContext, Instances
 from penstock.runtime.metrics import Metrics
 from penstock.runtime.planning import Planner
@@ -70,7 +70,7 @@ class RunningConnectors:
 
         def read() -> Offsets:
             entry = self._registry.find_connector(config.get("connector.class"))
-            if entry is None or entry.kind is not Kind.SOURCE:
+            if entry is None or entry.kind is not PluginKind.SOURCE:
                 return ()
             return self._offsets.stored(name, self._planner.resolved(config))
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.cluster import events as e
 from penstock.cluster.assign import Item, configured_work
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import HerderState, Joining, Stable, Syncing
 from penstock.cluster.protocol import (
     VERSIONS,
@@ -28,7 +28,7 @@ from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
     RestartRequest,
-    Skipped,
+    SkippedRecord,
     TargetState,
     TaskCommit,
     decode_config,
@@ -39,7 +39,7 @@ from penstock.ids import TaskId
 
 log = logging.getLogger(__name__)
 
-_BEFORE_RUNNING: Final = frozenset({Phase.WAITING, Phase.FENCING, Phase.STARTING})
+_BEFORE_RUNNING: Final = frozenset({RunPhase.WAITING, RunPhase.FENCING, RunPhase.STARTING})
 
 
 class HerderLog:
@@ -175,7 +175,7 @@ def _lost(before: HerderState, event: e.AssignmentRequested, after: HerderState)
         yield "Delayed rebalance expired. Reassigning lost tasks"
 
 
-def _changes(records: Iterable[ConfigRecord | Skipped]) -> Iterable[str]:
+def _changes(records: Iterable[ConfigRecord | SkippedRecord]) -> Iterable[str]:
     for record in records:
         match record:
             case ConnectorConfig(name, None):

@@ -16,7 +16,7 @@ _REPLY_S: Final = 10.0  # a turn of the loop takes milliseconds
 _LOOK_S: Final = 0.1  # how soon a waiting thread notices that the loop has ended
 
 
-class Inbox:
+class EventInbox:
     """The only lock between the herder's thread and all others."""
 
     def __init__(self) -> None:

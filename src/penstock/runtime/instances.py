@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.api import Connector, Offsets
-from penstock.cluster.herder.runs import Phase, Run
+from penstock.cluster.herder.runs import Run, RunPhase
 from penstock.host.logs import about
 
 log = logging.getLogger(__name__)
 
-_RUNS = frozenset({Phase.STARTING, Phase.RUNNING})
+_RUNS = frozenset({RunPhase.STARTING, RunPhase.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from penstock.config.define import ConfigDef, invalid
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import InterceptorPlan
 from penstock.plugins.ref import PluginRef
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 
 # fmt: off
 CLASSES: Final = listing("interceptor.classes", (), "Interceptors of the client.")
@@ -24,8 +24,8 @@ OWN: Final = "penstock."
 """Prefixes of settings that only interceptors read."""
 
 _KINDS: Final = {
-    "producer": Kind.PRODUCER_INTERCEPTOR,
-    "consumer": Kind.CONSUMER_INTERCEPTOR,
+    "producer": PluginKind.PRODUCER_INTERCEPTOR,
+    "consumer": PluginKind.CONSUMER_INTERCEPTOR,
 }
 
 

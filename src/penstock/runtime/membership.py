@@ -12,17 +12,22 @@ from penstock.cluster import protocol
 from penstock.config import worker_keys as keys
 from penstock.config.define import Config
 from penstock.kafka import clients
-from penstock.kafka.group import Callbacks, Figure, WorkerGroup
-from penstock.runtime.inbox import Inbox
+from penstock.kafka.group import Callbacks, ClientMetric, WorkerGroup
+from penstock.runtime.inbox import EventInbox
 from penstock.runtime.metrics import Metrics
-from penstock.runtime.ports import Alone, Group
+from penstock.runtime.ports import Alone, GroupPort
 
 
-class Membership:
+class GroupMembership:
     """A member of the workers' group, from the first `join` until `leave`."""
 
     def __init__(
-        self, config: Config, worker_id: str, inbox: Inbox, metrics: Metrics, alone: Alone | None
+        self,
+        config: Config,
+        worker_id: str,
+        inbox: EventInbox,
+        metrics: Metrics,
+        alone: Alone | None,
     ) -> None:
         self._protocol = config[keys.CONNECT_PROTOCOL].lower()
         self._inbox = inbox
@@ -43,7 +48,7 @@ class Membership:
         """Leaves the group for good."""
         self._group.leave(timeout_s)
 
-    def figures(self) -> Sequence[Figure]:
+    def figures(self) -> Sequence[ClientMetric]:
         """The metrics of the group's client."""
         return self._group.figures()
 
@@ -56,7 +61,7 @@ class Membership:
             return self._grace_s
         return max(0.0, min(self._grace_s, end - time.monotonic()))
 
-    def _make_group(self, config: Config, worker_id: str, alone: Alone | None) -> Group:
+    def _make_group(self, config: Config, worker_id: str, alone: Alone | None) -> GroupPort:
         callbacks = Callbacks(
             offers=self._offers,
             perform_assignment=self._perform_assignment,

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, Literal
 
 from penstock import KAFKA_COMMIT, KAFKA_VERSION, VERSION
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import HerderState
 from penstock.cluster.records import State
 from penstock.flow.driver.reports import SlotStanding, Standing
@@ -381,7 +381,7 @@ _CONNECTORS: Final = (
 )
 
 
-def _phase_ratios(scrape: Scrape, phase: Phase) -> Iterator[Sample]:
+def _phase_ratios(scrape: Scrape, phase: RunPhase) -> Iterator[Sample]:
     for id in scrape.state.running.tasks:
         if (times := scrape.phases.get(id)) is not None:
             yield _task_labels(id), times.ratio(phase)
@@ -404,13 +404,13 @@ _TASKS: Final = (
         "kafka_connect_connector_task_running_ratio",
         _TASK,
         "Share of the last minute in which the task was running, from 0 to 1.",
-        partial(_phase_ratios, phase=Phase.RUNNING),
+        partial(_phase_ratios, phase=RunPhase.RUNNING),
     ),
     Metric(
         "kafka_connect_connector_task_pause_ratio",
         _TASK,
         "Share of the last minute in which the task was paused, from 0 to 1.",
-        partial(_phase_ratios, phase=Phase.PAUSED),
+        partial(_phase_ratios, phase=RunPhase.PAUSED),
     ),
     _tasks(
         "kafka_connect_connector_task_batch_size_max",
@@ -687,7 +687,7 @@ _ERRORS: Final = (
         "penstock_failed_tasks",
         "Failed tasks on this worker.",
         lambda scrape: sum(
-            run.phase is Phase.FAILED for run in scrape.state.running.tasks.values()
+            run.phase is RunPhase.FAILED for run in scrape.state.running.tasks.values()
         ),
     ),
 )

@@ -16,7 +16,7 @@ from penstock.cluster.herder.state import HerderState
 from penstock.flow.driver.reports import Committed, InterceptorFigures, Standing, TaskProgress
 from penstock.flow.plan import FlowPlan
 from penstock.ids import TaskId
-from penstock.kafka.group import Figure
+from penstock.kafka.group import ClientMetric
 from penstock.plugins.registry import Registry
 from penstock.runtime.metric_table import SECTIONS, Scrape, Slots
 from penstock.runtime.recording import PhaseTimes, Rebalances, TaskRecord
@@ -95,7 +95,7 @@ class Metrics:
         state: HerderState,
         registry: Registry,
         standings: Mapping[TaskId, Standing] = MappingProxyType({}),
-        figures: Iterable[Figure] = (),
+        figures: Iterable[ClientMetric] = (),
         slots: Slots | None = None,
     ) -> bytes:
         """All metrics in Prometheus' text format; `figures` are those of the group member."""
@@ -136,7 +136,7 @@ def _of_table(scrape: Scrape) -> Iterator[Family]:
                 yield family
 
 
-def _of_group(figures: Iterable[Figure]) -> Iterator[Family]:
+def _of_group(figures: Iterable[ClientMetric]) -> Iterator[Family]:
     """The metrics of the group's client, under the names that it gives them."""
     for figure in figures:
         group = figure.group.removeprefix("connect-").removesuffix("metrics").replace("-", "_")

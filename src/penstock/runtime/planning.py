@@ -52,7 +52,7 @@ from penstock.flow.plan import (
 )
 from penstock.ids import TaskId
 from penstock.plugins.ref import PluginRef
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime import interceptors
 from penstock.runtime.instances import stop
 from penstock.runtime.providers import Providers
@@ -179,7 +179,7 @@ class Planner:
         task_class = entry.plugin.task_class or entry.plugin.class_name
         added = {"task.class": task_class}
         for key in (keys.TOPICS, keys.TOPICS_REGEX):
-            if entry.kind is Kind.SINK and props.get(key.name):
+            if entry.kind is PluginKind.SINK and props.get(key.name):
                 added[key.name] = props[key.name]
         configs = [restored(config, _as_stored({**task, **added}, len(task))) for task in planned]
         again_ms = connector.replan_ms(own) if isinstance(connector, SourceConnector) else None

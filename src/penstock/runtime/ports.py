@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from penstock.kafka.group import Callbacks, Figure
+from penstock.kafka.group import Callbacks, ClientMetric
 from penstock.offsets.store import Log, OffsetStore, Receive
 
 
@@ -23,7 +23,7 @@ class Leader(Protocol):
         """Requests zombie fencing for a connector."""
 
 
-class Group(Protocol):
+class GroupPort(Protocol):
     """A worker's membership of its group; see `WorkerGroup`."""
 
     def join(self) -> None: ...
@@ -32,7 +32,7 @@ class Group(Protocol):
 
     def leave(self, timeout_s: float) -> None: ...
 
-    def figures(self) -> Sequence[Figure]: ...
+    def figures(self) -> Sequence[ClientMetric]: ...
 
 
 class Alone(Protocol):
@@ -41,5 +41,5 @@ class Alone(Protocol):
     def open(self, config: Receive, status: Receive, offsets: OffsetStore) -> tuple[Log, Log]:
         """Creates the config log, status log and the offset store's log. Raises StartupFailed."""
 
-    def group(self, callbacks: Callbacks) -> Group:
+    def group(self, callbacks: Callbacks) -> GroupPort:
         """A group of one."""

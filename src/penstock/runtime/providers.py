@@ -24,7 +24,7 @@ from penstock.config.redaction import redacted, without
 from penstock.config.regex import RegexInvalid, compile_java
 from penstock.config.worker_keys import CONFIG_PROVIDERS, PLUGIN_PATH
 from penstock.errors import ConfigInvalid
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +257,7 @@ def _provider(name: str, props: Props, registry: Registry) -> ConfigProvider:
 
 
 def _provider_names(registry: Registry) -> list[str]:
-    others = (entry.plugin.class_name for entry in registry.of_kind(Kind.CONFIG_PROVIDER))
+    others = (entry.plugin.class_name for entry in registry.of_kind(PluginKind.CONFIG_PROVIDER))
     return sorted({*others, *(cls.plugin.class_name for cls in BUILT_IN)})
 
 

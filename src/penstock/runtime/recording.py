@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.api import Figure
 from penstock.clock import Clock
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.flow.counts import Counts
 from penstock.flow.plan import FlowPlan
 
@@ -66,15 +66,15 @@ class Window:
 class PhaseTimes:
     """The phases of a task in the last minute, and when each began."""
 
-    def __init__(self, clock: Clock, phase: Phase) -> None:
+    def __init__(self, clock: Clock, phase: RunPhase) -> None:
         self._clock = clock
         self._spans = deque([(clock.now(), phase)])
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: RunPhase) -> None:
         if self._spans[-1][1] is not phase:
             self._spans.append((self._clock.now(), phase))
 
-    def ratio(self, phase: Phase) -> float:
+    def ratio(self, phase: RunPhase) -> float:
         """The share of the last minute, or of the time since the start, in a phase."""
         now = self._clock.now()
         begin = now - _WINDOW_MS

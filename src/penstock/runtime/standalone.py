@@ -18,7 +18,7 @@ from typing import Final
 
 from penstock.clock import Clock
 from penstock.cluster import events as e
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.records import Target
 from penstock.config import render
 from penstock.config import worker_keys as keys
@@ -27,12 +27,12 @@ from penstock.config.properties import load_connector_file
 from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.errors import PenstockError
-from penstock.kafka.group import Callbacks, Figure
-from penstock.kafka.log import Entry
+from penstock.kafka.group import Callbacks, ClientMetric
+from penstock.kafka.log import LogEntry
 from penstock.offsets.file import FileLog
 from penstock.offsets.store import Log, OffsetStore, Receive
 from penstock.plugins.registry import Registry
-from penstock.runtime.ports import Group, Leader
+from penstock.runtime.ports import GroupPort, Leader
 from penstock.runtime.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class MemoryLog:
         with self._lock:  # received in the order of the offsets
             at = self._next
             self._next += 1
-            self._receive([Entry(0, at, key, value)])
+            self._receive([LogEntry(0, at, key, value)])
         done: Future[tuple[int, int]] = Future()
         done.set_result((0, at))
         return done
@@ -126,7 +126,7 @@ class GroupOfOne:
     def step_out(self) -> None:
         """No other member waits for this one."""
 
-    def figures(self) -> Sequence[Figure]:
+    def figures(self) -> Sequence[ClientMetric]:
         """There is no group client."""
         return ()
 
@@ -169,7 +169,7 @@ class _LogsAndGroup:
         offsets.use_alone(opened, lambda: logs[0].flush())
         return MemoryLog(config), MemoryLog(status)
 
-    def group(self, callbacks: Callbacks) -> Group:
+    def group(self, callbacks: Callbacks) -> GroupPort:
         return GroupOfOne(callbacks)
 
 
@@ -315,12 +315,12 @@ class StandaloneWorker(Worker):
             if not state.cluster.contains(name):
                 return done  # deleted meanwhile
             if run is not None and not run.stale:
-                if run.phase is Phase.FAILED:
+                if run.phase is RunPhase.FAILED:
                     return e.Refused(500, _last_line(run.trace or "it failed"))
                 publishing = name in state.requests.plans or any(
                     write.connector == name for write in state.requests.writes.values()
                 )
-                if run.phase is not Phase.STARTING and not publishing:
+                if run.phase is not RunPhase.STARTING and not publishing:
                     return done
             self.ended.wait(_LOOK_S)
         return e.Refused(500, f"Connector {name} is configured but has not started yet")

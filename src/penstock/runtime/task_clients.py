@@ -16,7 +16,7 @@ from penstock.flow.plan import DeadLetters, SinkPlan
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.group_members import remove_members_of
-from penstock.kafka.limits import Limits
+from penstock.kafka.limits import ProducerLimits
 from penstock.runtime.interceptors import without
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class TaskClients:
             clients.limits(java),
         )
 
-    def limits(self, props: Props) -> Limits | None:
+    def limits(self, props: Props) -> ProducerLimits | None:
         """How large a source task's records may be, if its producer does not apply that itself."""
         return clients.limits({**_PRODUCER, **self.client("producer", props)})
 

@@ -20,7 +20,7 @@ from penstock.flow.traces import Trace, trace_of
 from penstock.host.logs import about
 from penstock.ids import TaskId
 from penstock.offsets.store import OPEN_TRANSACTION_S, OffsetStore
-from penstock.runtime.inbox import Inbox
+from penstock.runtime.inbox import EventInbox
 from penstock.runtime.metrics import Metrics
 from penstock.runtime.planning import Planner
 from penstock.runtime.reload import Reloads
@@ -43,7 +43,7 @@ class RunningTasks:
         topics: InternalTopics,
         reloads: Reloads,
         metrics: Metrics,
-        inbox: Inbox,
+        inbox: EventInbox,
         pool: Executor,
         exactly_once: bool,
         grace_s: Callable[[], float],

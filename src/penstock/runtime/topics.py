@@ -18,7 +18,7 @@ from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.kafka import admin, clients
 from penstock.kafka.fencing import FencedWriter
-from penstock.kafka.log import START_S, CompactedLog, Dropped, Entry
+from penstock.kafka.log import START_S, CompactedLog, Dropped, LogEntry
 from penstock.offsets.store import (
     COMMITTED,
     OPEN_TRANSACTION_S,
@@ -174,10 +174,10 @@ class InternalTopics:
             log.info("elected leader; acquired write access to the config topic")
             self._post(e.WriteAccessAcquired(command.ticket))
 
-    def _on_config_entries(self, entries: Sequence[Entry]) -> None:
+    def _on_config_entries(self, entries: Sequence[LogEntry]) -> None:
         self._post(e.ConfigRead(tuple((row.offset, row.key, row.value) for row in entries)))
 
-    def _on_status_entries(self, entries: Sequence[Entry]) -> None:
+    def _on_status_entries(self, entries: Sequence[LogEntry]) -> None:
         self._post(e.StatusRead(tuple((row.key, row.value) for row in entries)))
 
 

@@ -38,7 +38,7 @@ from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.data.java_maps import hash_map_copy, hash_map_order
 from penstock.errors import BadRequest, ConfigInvalid, NotInstalled, PenstockError
-from penstock.plugins.registry import InstalledPlugin, Kind, PluginClass, Registry
+from penstock.plugins.registry import InstalledPlugin, PluginClass, PluginKind, Registry
 from penstock.runtime import interceptors
 from penstock.runtime.providers import Providers
 
@@ -167,22 +167,22 @@ class Validator:
     def framework(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings with which a task is planned."""
         definition = connector_rules.enrich(_base(entry), props, self._plugins())
-        if entry.kind is Kind.SOURCE and self.creates_topics():
+        if entry.kind is PluginKind.SOURCE and self.creates_topics():
             definition = topic_creation.with_topic_creation(definition, props)
         return definition
 
     def _plugins(self) -> connector_rules.Plugins:
         return connector_rules.Plugins(
-            transforms=self._classes(self._registry.transform, Kind.TRANSFORM),
-            predicates=self._classes(self._registry.predicate, Kind.PREDICATE),
-            converters=self._classes(self._registry.converter, Kind.CONVERTER),
+            transforms=self._classes(self._registry.transform, PluginKind.TRANSFORM),
+            predicates=self._classes(self._registry.predicate, PluginKind.PREDICATE),
+            converters=self._classes(self._registry.converter, PluginKind.CONVERTER),
             header_converters=self._classes(
-                self._registry.header_converter, Kind.CONVERTER, Kind.HEADER_CONVERTER
+                self._registry.header_converter, PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER
             ),
         )
 
     def _classes(
-        self, find: Callable[[str], type | None], *kinds: Kind
+        self, find: Callable[[str], type | None], *kinds: PluginKind
     ) -> connector_rules.PluginClasses:
         entries = self._registry.of_kind(*kinds)
         return connector_rules.PluginClasses(
@@ -216,7 +216,7 @@ class Validator:
         yield from connector_rules.null_value_problems(props)
         for key, cls in self._converters_given(props):
             yield from _other_version(key, cls, props)
-        if entry.kind is Kind.SINK:
+        if entry.kind is PluginKind.SINK:
             yield from connector_rules.sink_group_problems(
                 props, self._worker[worker_keys.GROUP_ID]
             )
@@ -261,7 +261,7 @@ class Validator:
     ) -> Iterable[render.Json]:
         policy = self._worker[worker_keys.OVERRIDE_POLICY]
         allowlist = self._worker[worker_keys.OVERRIDE_ALLOWLIST]
-        source, dead_letters = entry.kind is Kind.SOURCE, _dead_letter_topic(props)
+        source, dead_letters = entry.kind is PluginKind.SOURCE, _dead_letter_topic(props)
         prefixes = ["producer.override."] if source or dead_letters else []
         if topic_creation.uses_topic_creation(props) if source else dead_letters:
             prefixes.append("admin.override.")
@@ -289,10 +289,10 @@ class Validator:
             worker_keys.HEADER_CONVERTER,
         ):
             name = self._worker[key]
-            kinds = [Kind.CONVERTER]
+            kinds = [PluginKind.CONVERTER]
             cls: type[HeaderConverter] | None
             if key is worker_keys.HEADER_CONVERTER:
-                kinds.append(Kind.HEADER_CONVERTER)
+                kinds.append(PluginKind.HEADER_CONVERTER)
                 cls = self._registry.header_converter(name)
             else:
                 cls = self._registry.converter(name)
@@ -401,7 +401,7 @@ def _own_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Jso
 
 
 def _base(entry: InstalledPlugin) -> ConfigDef:
-    return connector_rules.SOURCE if entry.kind is Kind.SOURCE else connector_rules.SINK
+    return connector_rules.SOURCE if entry.kind is PluginKind.SOURCE else connector_rules.SINK
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import orjson
 from penstock.clock import Clock
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.state import AwaitingSpark, HerderState, Settings, next_wakeup
+from penstock.cluster.herder.state import AwaitingSpark, HerderSettings, HerderState, next_wakeup
 from penstock.cluster.protocol import GroupBytesMalformed
 from penstock.cluster.records import (
     VERSIONED,
@@ -39,14 +39,14 @@ from penstock.ids import TaskId
 from penstock.kafka import admin, clients
 from penstock.offsets.admin import OffsetAdmin
 from penstock.offsets.store import OffsetStore
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime.connectors import RunningConnectors
 from penstock.runtime.herder_log import HerderLog
-from penstock.runtime.inbox import Inbox, reject, resolve
+from penstock.runtime.inbox import EventInbox, reject, resolve
 from penstock.runtime.instances import Instances
 from penstock.runtime.leader import LeaderRequests, ZombieFencing
 from penstock.runtime.loggers import Loggers
-from penstock.runtime.membership import Membership
+from penstock.runtime.membership import GroupMembership
 from penstock.runtime.metric_table import Slots
 from penstock.runtime.metrics import Metrics
 from penstock.runtime.planning import Planner
@@ -88,11 +88,11 @@ class Worker:
         self.failure: BaseException | None = None
         self._clock = clock
         self._alone = alone
-        self._inbox = Inbox()
+        self._inbox = EventInbox()
         self._exactly_once = worker_config.exactly_once(config)
         key_algorithm, key_bytes = worker_config.session_keys(config)
         self._state = HerderState(
-            Settings(
+            HerderSettings(
                 url=url,
                 worker_id=worker_id,
                 max_delay_ms=config[keys.SCHEDULED_REBALANCE_MAX_DELAY],
@@ -125,7 +125,7 @@ class Worker:
         post = self._inbox.post
         offsets = OffsetStore(config)
         self._topics = InternalTopics(config, self._admin, offsets, post, alone)
-        self._group = Membership(config, worker_id, self._inbox, self.metrics, alone)
+        self._group = GroupMembership(config, worker_id, self._inbox, self.metrics, alone)
         self._reloads = Reloads(self._reload)
         self.planner = Planner(config, registry, self._reloads.hold)
         self.offset_admin = OffsetAdmin(config, offsets, self.planner.resolved)
@@ -329,7 +329,7 @@ class Worker:
 
     def _is_source(self, config: RawProps) -> bool:
         entry = self.registry.find_connector(config.get("connector.class"))
-        return entry is not None and entry.kind is Kind.SOURCE
+        return entry is not None and entry.kind is PluginKind.SOURCE
 
     def _fencing_is_current(self, connector: str, ticket: int) -> bool:
         round = self._state.fencing.rounds.get(connector)

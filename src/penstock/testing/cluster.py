@@ -1,10 +1,10 @@
 """Flows through a cluster of real workers, monitored during faults.
 
 A `Flow` is a file that grows, a source connector, a topic, a sink connector and a target file. A
-`Watch` records every line that arrives in the topic and in the target, and reports repeated lines
-and stalls:
+`FlowWatch` records every line that arrives in the topic and in the target, and reports repeated
+lines and stalls:
 
-    with Watch(topics, cluster, flows) as watch:
+    with FlowWatch(topics, cluster, flows) as watch:
         with watch.trial() as trial:
             ...  # faults of a cluster
         assert trial.repeats["orders"] == Repeats(sent=0, written=0)
@@ -217,7 +217,7 @@ class Trial:
         return sum(self.went_back.values())
 
 
-class Watch:
+class FlowWatch:
     """While entered, its thread records what arrives in the topics and targets of `flows`; leaving
     it stops the files."""
 
@@ -235,7 +235,7 @@ class Watch:
         self._slowness = Slowness()
         self._failure: BaseException | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> FlowWatch:
         self._thread.start()
         self._slowness.start()
         return self
@@ -440,7 +440,7 @@ class Watch:
         return data
 
 
-class Cluster:
+class WorkerCluster:
     """Some workers of one cluster, dead ones included."""
 
     def __init__(self, workers: Sequence[WorkerProcess]) -> None:

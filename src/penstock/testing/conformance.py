@@ -32,13 +32,13 @@ from penstock.testing.conformance_case import (  # noqa: E402 - the order is the
 from penstock.testing.conformance_sink import SinkConformance  # noqa: E402
 from penstock.testing.conformance_source import SourceConformance  # noqa: E402
 from penstock.testing.conformance_worker import (  # noqa: E402
-    Running,
+    RunningConnector,
     SinkEndToEnd,
     SourceEndToEnd,
 )
 
 __all__ = [
-    "Running",
+    "RunningConnector",
     "SinkCase",
     "SinkConformance",
     "SinkEndToEnd",

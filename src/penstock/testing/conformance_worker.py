@@ -28,7 +28,7 @@ _ARRIVE_S: Final = 120.0
 _numbers = itertools.count(1)
 
 
-class Running:
+class RunningConnector:
     """A worker process with the connector, and the broker's topics."""
 
     def __init__(self, worker: WorkerProcess, topics: Topics) -> None:
@@ -81,7 +81,7 @@ class _EndToEnd(Case):
     @pytest.fixture
     def running(
         self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[Running]:
+    ) -> Iterator[RunningConnector]:
         """A worker with the connector, and with the broker of a fixture `broker` or its own."""
         folder = tmp_path_factory.mktemp("worker")
         try:
@@ -92,18 +92,18 @@ class _EndToEnd(Case):
         else:
             yield from self._worker(folder, broker)
 
-    def _worker(self, folder: Path, broker: Broker) -> Iterator[Running]:
+    def _worker(self, folder: Path, broker: Broker) -> Iterator[RunningConnector]:
         settings = worker_settings(broker.bootstrap, f"conformance-{os.getpid()}-{next(_numbers)}")
         if self.plugin_path:
             settings["plugin.path"] = str(self.plugin_path)
         worker = WorkerProcess(folder, settings)
         try:
             worker.start().await_rest()
-            yield Running(worker, Topics(broker.bootstrap))
+            yield RunningConnector(worker, Topics(broker.bootstrap))
         finally:
             worker.close()
 
-    def _create(self, running: Running, name: str, config: Mapping[str, str]) -> None:
+    def _create(self, running: RunningConnector, name: str, config: Mapping[str, str]) -> None:
         try:
             running.create(name, config)
         except AssertionError as refused:
@@ -131,7 +131,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
     """A source in a real worker, through Spark to Kafka. Its topics are its own."""
 
     def test_records_reach_kafka_and_a_restart_neither_loses_nor_repeats_any(
-        self, running: Running
+        self, running: RunningConnector
     ) -> None:
         name = f"conformance-{next(_numbers)}"
         self.add(range(_RECORDS))
@@ -146,7 +146,7 @@ class SourceEndToEnd(_EndToEnd, SourceCase):
         self.add(range(_RECORDS + 20, _RECORDS + 21))
         self._await_records(running, name, _RECORDS + 21)
 
-    def _await_records(self, running: Running, name: str, count: int) -> None:
+    def _await_records(self, running: RunningConnector, name: str, count: int) -> None:
         """Waits for exactly this number of different records in the topics, each once unless the
         connector says that it may repeat some."""
 
@@ -180,7 +180,7 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
     """A sink in a real worker, from Kafka through Spark to the target."""
 
     def test_records_reach_the_target_and_a_restart_neither_loses_nor_repeats_any(
-        self, running: Running
+        self, running: RunningConnector
     ) -> None:
         name = f"conformance-{next(_numbers)}"
         topic = running.topics.create(f"{name}-{os.getpid()}")
@@ -194,7 +194,7 @@ class SinkEndToEnd(_EndToEnd, SinkCase):
         expected += self._send(running, topic, range(_RECORDS, _RECORDS + 20))
         self._await_records(expected)
 
-    def _send(self, running: Running, topic: str, numbers: range) -> list[Any]:
+    def _send(self, running: RunningConnector, topic: str, numbers: range) -> list[Any]:
         """Produces records; returns their expected contents in the target."""
         records, schema = either_records(self, numbers)
         converter = _json(schema)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from penstock.cli.app import run
-from penstock.cli.session import Session
+from penstock.cli.session import CommandSession
 
 from .workers import FakeClock, FakeWorkers, Penstock, Result
 
@@ -43,7 +43,7 @@ def penstock(
 
     def command(*args: str, stdin: str = "") -> Result:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        session = Session(
+        session = CommandSession(
             environ=environ, clock=clock, pause=clock.wait, transport=httpx.MockTransport(workers)
         )
         code = run(args, session)

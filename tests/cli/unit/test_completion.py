@@ -13,22 +13,22 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from penstock.cli.app import cli
-from penstock.cli.session import Session
+from penstock.cli.session import CommandSession
 
 from .workers import FakeWorkers, Penstock
 
 
-def completed(session: Session, args: list[str], incomplete: str) -> list[str]:
+def completed(session: CommandSession, args: list[str], incomplete: str) -> list[str]:
     shell = ShellComplete(cli, {"obj": session}, "penstock", "_PENSTOCK_COMPLETE")
     return [item.value for item in shell.get_completions(args, incomplete)]
 
 
 @pytest.fixture
-def session(workers: FakeWorkers, environ: dict[str, str]) -> Session:
-    return Session(environ=environ, transport=httpx.MockTransport(workers))
+def session(workers: FakeWorkers, environ: dict[str, str]) -> CommandSession:
+    return CommandSession(environ=environ, transport=httpx.MockTransport(workers))
 
 
-def test_commands_and_options_are_completed(session: Session) -> None:
+def test_commands_and_options_are_completed(session: CommandSession) -> None:
     assert completed(session, [], "sta") == ["standalone", "status"]
     assert completed(session, ["list"], "p") == ["plugins", "predefined"]
     assert completed(session, ["wait", "c"], "--ig") == ["--ignore-failed"]
@@ -38,7 +38,7 @@ def test_commands_and_options_are_completed(session: Session) -> None:
 
 @pytest.mark.parametrize("command", [["status"], ["stop", "orders"], ["offsets", "get"]])
 def test_connectors_are_completed_by_asking_the_cluster(
-    session: Session, workers: FakeWorkers, command: list[str]
+    session: CommandSession, workers: FakeWorkers, command: list[str]
 ) -> None:
     workers.on("GET", "/connectors", (200, ["orders", "other", "x"]))
     assert completed(session, ["--url", "w9:9", *command], "o") == ["orders", "other"]
@@ -46,7 +46,7 @@ def test_connectors_are_completed_by_asking_the_cluster(
 
 
 def test_without_an_answer_nothing_is_completed_and_nothing_said(
-    session: Session, workers: FakeWorkers, capfd: pytest.CaptureFixture[str]
+    session: CommandSession, workers: FakeWorkers, capfd: pytest.CaptureFixture[str]
 ) -> None:
     workers.down["localhost"] = httpx.ConnectError("refused")
     assert completed(session, ["status"], "o") == []
@@ -59,7 +59,7 @@ def test_without_an_answer_nothing_is_completed_and_nothing_said(
 
 
 def test_clusters_are_completed_from_the_file(
-    session: Session, environ: dict[str, str], tmp_path: Path
+    session: CommandSession, environ: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "c.toml"
     file.write_text('[clusters.prod]\nurl = "x"\n[clusters.dev]\nurl = "y"')

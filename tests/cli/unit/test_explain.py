@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.explanations import pages, subjects
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime.providers import PROVIDERS
 from tests.places import ROOT
 
@@ -28,8 +28,8 @@ def test_the_pages_are_up_to_date() -> None:
 
 def test_every_plugin_that_is_built_in_has_its_settings_on_a_page() -> None:
     made = "\n".join(pages(REGISTRY).values())
-    elsewhere = REGISTRY.of_kind(Kind.TRANSFORM, Kind.PREDICATE)
-    names = {found.plugin.class_name for found in REGISTRY.of_kind(*Kind)}
+    elsewhere = REGISTRY.of_kind(PluginKind.TRANSFORM, PluginKind.PREDICATE)
+    names = {found.plugin.class_name for found in REGISTRY.of_kind(*PluginKind)}
     names -= {found.plugin.class_name for found in elsewhere}
     assert {name for name in names if f"`{name}`" not in made} == set()
 
@@ -43,7 +43,7 @@ def test_the_pages_are_written_to_a_folder(penstock: Penstock, tmp_path: Path) -
 def test_there_is_a_subject_for_everything_that_has_settings() -> None:
     names = {subject.names[0] for subject in subjects(REGISTRY)}
     assert {"worker", "standalone", "source", "sink"} < names
-    assert {found.plugin.class_name for found in REGISTRY.of_kind(*Kind)} < names
+    assert {found.plugin.class_name for found in REGISTRY.of_kind(*PluginKind)} < names
     assert {cls.plugin.class_name for cls in PROVIDERS.values()} < names
 
 

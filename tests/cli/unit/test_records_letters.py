@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.cli.records.letters import letter, root_cause
-from penstock.cli.records.lines import Shown, json_line, text_lines
+from penstock.cli.records.lines import ShownRecord, json_line, text_lines
 from penstock.cli.records.sides import Cell
 from penstock.errors import DataError
 from penstock.flow.stage.failures import Letter, context_headers
@@ -54,7 +54,7 @@ def test_programs_read_the_same() -> None:
     assert document["partition"] == 2
     assert document["offset"] == 41
     assert document["stage"] == "VALUE_CONVERTER"
-    shown = Shown("dlq", 0, 0, None, Cell(None), Cell("{"), (), found)
+    shown = ShownRecord("dlq", 0, 0, None, Cell(None), Cell("{"), (), found)
     assert b'"failure":{"connector":"sink","task":3' in json_line(shown)
     assert "  record: orders-2@41" in text_lines(shown, headers=False, trace=False)
     own = [("source", Cell("web")), ("__connect.errors.stage", Cell("VALUE_CONVERTER"))]

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.cli.exits import NotThere, Unusable
 from penstock.cli.records.reading import From, Start, start_of
-from penstock.cli.records.settings import Options, Settings, gather
-from penstock.cli.session import Session
+from penstock.cli.records.settings import ConverterOptions, RecordsSettings, gather
+from penstock.cli.session import CommandSession
 from penstock.convert.json import SCHEMAS_ENABLE, JsonConverter
 from penstock.convert.text import StringConverter
 from penstock.kafka import clients
@@ -43,9 +43,9 @@ class Gather:
         self.workers = workers
         self.environ: dict[str, str] = {}
 
-    def __call__(self, options: Options, client: str = "consumer") -> Settings:
+    def __call__(self, options: ConverterOptions, client: str = "consumer") -> RecordsSettings:
         transport = httpx.MockTransport(self.workers)
-        return gather(Session(environ=self.environ, transport=transport), options, client)
+        return gather(CommandSession(environ=self.environ, transport=transport), options, client)
 
 
 @pytest.fixture
@@ -57,41 +57,41 @@ def test_kafka_is_where_the_nearest_says(gathered: Gather, file: Path) -> None:
     gathered.workers.on(
         "GET", CONFIG, (200, {"producer.override.bootstrap.servers": "of-the-connector:9092"})
     )
-    assert gathered(Options()).bootstrap == "localhost:9092"
+    assert gathered(ConverterOptions()).bootstrap == "localhost:9092"
     gathered.environ["CONNECT_BOOTSTRAP_SERVERS"] = "of-the-worker:9092"
-    assert gathered(Options()).bootstrap == "of-the-worker:9092"
+    assert gathered(ConverterOptions()).bootstrap == "of-the-worker:9092"
     gathered.environ["PENSTOCK_BOOTSTRAP_SERVERS"] = "of-the-variable:9092"
-    assert gathered(Options()).bootstrap == "of-the-variable:9092"
+    assert gathered(ConverterOptions()).bootstrap == "of-the-variable:9092"
     del gathered.environ["CONNECT_BOOTSTRAP_SERVERS"]
-    assert gathered(Options(worker=file)).bootstrap == "of-the-file:9092"
-    named = Options(worker=file, connector="orders")
+    assert gathered(ConverterOptions(worker=file)).bootstrap == "of-the-file:9092"
+    named = ConverterOptions(worker=file, connector="orders")
     assert gathered(named).bootstrap == "of-the-connector:9092"
-    said = Options(worker=file, connector="orders", bootstrap="said:1")
+    said = ConverterOptions(worker=file, connector="orders", bootstrap="said:1")
     assert gathered(said).bootstrap == "said:1"
     assert gathered(said).origin == "--bootstrap-server"
     assert gathered(said).java["bootstrap.servers"] == "said:1"
 
 
 def test_without_a_name_there_is_no_converter(gathered: Gather) -> None:
-    assert gathered(Options()).converters == {}
+    assert gathered(ConverterOptions()).converters == {}
 
 
 def test_whoever_names_a_converter_configures_it(gathered: Gather, file: Path) -> None:
     gathered.workers.on("GET", CONFIG, (200, {"value.converter": "JsonConverter"}))
-    of_file = gathered(Options(worker=file)).converters["value"]
+    of_file = gathered(ConverterOptions(worker=file)).converters["value"]
     assert isinstance(of_file, JsonConverter)
     assert of_file.config[SCHEMAS_ENABLE] is False
-    named = Options(worker=file, connector="orders")
+    named = ConverterOptions(worker=file, connector="orders")
     assert gathered(named).converters["value"].config[SCHEMAS_ENABLE] is True
     pairs = ("value.converter.schemas.enable=false",)
-    more = Options(worker=file, connector="orders", pairs=pairs)
+    more = ConverterOptions(worker=file, connector="orders", pairs=pairs)
     assert gathered(more).converters["value"].config[SCHEMAS_ENABLE] is False
-    said = Options(worker=file, converters={"value": "StringConverter"})
+    said = ConverterOptions(worker=file, converters={"value": "StringConverter"})
     assert isinstance(gathered(said).converters["value"], StringConverter)
 
 
 def test_clients_connect_as_the_worker_and_the_connector_say(gathered: Gather, file: Path) -> None:
-    java = gathered(Options(worker=file)).java
+    java = gathered(ConverterOptions(worker=file)).java
     assert java["security.protocol"] == "SASL_PLAINTEXT"
     assert java["max.poll.records"] == "5"
     assert "value.converter" not in java
@@ -101,12 +101,12 @@ def test_clients_connect_as_the_worker_and_the_connector_say(gathered: Gather, f
         (200, {"consumer.override.security.protocol": "SSL", "consumer.override.group.id": "x"}),
     )
     java = gathered(
-        Options(worker=file, connector="orders", pairs=("ssl.truststore.type=PEM",))
+        ConverterOptions(worker=file, connector="orders", pairs=("ssl.truststore.type=PEM",))
     ).java
     assert java["security.protocol"] == "SSL"
     assert java["ssl.truststore.type"] == "PEM"
     assert "group.id" not in java
-    with_producer = gathered(Options(worker=file, connector="orders"), "producer").java
+    with_producer = gathered(ConverterOptions(worker=file, connector="orders"), "producer").java
     assert with_producer["security.protocol"] == "SSL"
     assert "max.poll.records" not in with_producer
 
@@ -117,17 +117,17 @@ def test_secrets_are_looked_up_here_if_they_can_be(
     monkeypatch.setenv("PLACE", "of-the-secret:9092")
     config = {"consumer.override.bootstrap.servers": "${env:PLACE}", "password": "${file:/x:y}"}
     gathered.workers.on("GET", CONFIG, (200, config))
-    found = gathered(Options(worker=file, connector="orders"))
+    found = gathered(ConverterOptions(worker=file, connector="orders"))
     assert found.bootstrap == "of-the-secret:9092"
     with pytest.raises(Unusable, match=r"'consumer.override.bootstrap.servers' of the connector"):
-        gathered(Options(connector="orders"))
+        gathered(ConverterOptions(connector="orders"))
 
 
 def test_what_is_wrong_is_named(gathered: Gather, file: Path) -> None:
     with pytest.raises(NotThere, match=r"There is no converter 'Nope' here \(value.converter\)"):
-        gathered(Options(converters={"value": "Nope"}))
+        gathered(ConverterOptions(converters={"value": "Nope"}))
     with pytest.raises(Unusable, match=r"--set key.converter.a=… needs a converter"):
-        gathered(Options(worker=file, pairs=("key.converter.a=1",)))
+        gathered(ConverterOptions(worker=file, pairs=("key.converter.a=1",)))
 
 
 def test_options_are_checked_before_anything_is_asked(penstock: Penstock) -> None:
@@ -160,9 +160,9 @@ def test_from_says_where_reading_begins(text: str, start: Start) -> None:
 def test_a_setting_that_no_client_has_is_refused_if_the_command_line_names_it(
     gathered: Gather, file: Path
 ) -> None:
-    of_file = gathered(Options(worker=file))
+    of_file = gathered(ConverterOptions(worker=file))
     assert "max.poll.records" not in of_file.client(clients.consumer(of_file.java))
-    said = gathered(Options(pairs=("max.pol.records=5",)))
+    said = gathered(ConverterOptions(pairs=("max.pol.records=5",)))
     with pytest.raises(Unusable, match=r"--set max\.pol\.records: the Kafka client"):
         said.client(clients.consumer(said.java))
 

@@ -7,8 +7,16 @@ import json
 import pytest
 
 from penstock.api import Converter, Failed, Use
-from penstock.cli.records.lines import Shown, Written, json_line, record_of, text_lines
-from penstock.cli.records.sides import Cell, Converted, Guessed, Side, Unwritable, framed, text_of
+from penstock.cli.records.lines import ShownRecord, Written, json_line, record_of, text_lines
+from penstock.cli.records.sides import (
+    Cell,
+    ConvertedSide,
+    Guessed,
+    Side,
+    Unwritable,
+    framed,
+    text_of,
+)
 from penstock.convert.json import JsonConverter
 from penstock.convert.numbers import LongConverter
 from penstock.convert.raw import ByteArrayConverter
@@ -17,15 +25,15 @@ from penstock.data import schema as s
 from penstock.data.records import Column
 
 
-def converted(kind: type[Converter], **settings: str) -> Converted:
+def converted(kind: type[Converter], **settings: str) -> ConvertedSide:
     given = {name.replace("_", "."): text for name, text in settings.items()}
-    return Converted(kind(kind.plugin.config.parse(given), Use.VALUE))
+    return ConvertedSide(kind(kind.plugin.config.parse(given), Use.VALUE))
 
 
 def line_of(side: Side, value: bytes | None) -> bytes:
     """The line of JSON that shows a value."""
     (cell,) = side.read(["t"], [value])
-    return json_line(Shown("t", 0, 0, None, Cell(None), cell, ()))
+    return json_line(ShownRecord("t", 0, 0, None, Cell(None), cell, ()))
 
 
 def bytes_of(side: Side, line: bytes) -> bytes | None:
@@ -152,7 +160,7 @@ def test_what_a_converter_cannot_read_is_shown_and_written_as_it_is() -> None:
     assert bytes_of(side, line) == b"{broken"
     (cell,) = side.read(["t"], [b"{broken"])
     lines = text_lines(
-        Shown("t", 0, 5, 1_700_000_000_123, Cell("k"), cell, ()), headers=False, trace=False
+        ShownRecord("t", 0, 5, 1_700_000_000_123, Cell("k"), cell, ()), headers=False, trace=False
     )
     assert lines[0] == "t-0@5 2023-11-14T22:13:20.123Z key=k value={broken"
     assert lines[1].startswith("  value not converted: Converting byte[]")
@@ -244,7 +252,7 @@ def test_a_schema_registrys_format_is_recognized(cell: bytes | None, number: int
 
 
 def test_texts_of_a_line_of_text_stay_on_it() -> None:
-    shown = Shown("t", 0, 0, None, Cell("a\nb\x1b"), Cell({"a": 1}), [("h", Cell("x\ny"))])
+    shown = ShownRecord("t", 0, 0, None, Cell("a\nb\x1b"), Cell({"a": 1}), [("h", Cell("x\ny"))])
     assert text_lines(shown, headers=True, trace=False) == [
         't-0@0 key=a\\nb\\x1b value={"a":1}',
         "  header h: x\\ny",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.states import Instance, missing
+from penstock.cli.states import InstanceState, missing
 
 
-def parts(text: str) -> list[Instance]:
+def parts(text: str) -> list[InstanceState]:
     """The states of a connector and its tasks, as words."""
     return [
-        Instance("c", number - 1 if number else None, state, "w", "")
+        InstanceState("c", number - 1 if number else None, state, "w", "")
         for number, state in enumerate(text.split())
     ]
 

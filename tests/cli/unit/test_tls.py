@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.app import run
-from penstock.cli.session import Session
+from penstock.cli.session import CommandSession
 from tests.servers.certificates import Authority
 
 
@@ -91,6 +91,6 @@ def test_what_the_file_says_is_what_https_is_spoken_with(
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    session = Session(environ={"PENSTOCK_CONFIG": str(tmp_path / "config.toml")})
+    session = CommandSession(environ={"PENSTOCK_CONFIG": str(tmp_path / "config.toml")})
     assert run(["list", "connectors", "--names"], session) == code
     assert said in capsys.readouterr().err

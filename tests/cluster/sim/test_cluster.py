@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from penstock.cluster import events as e
-from penstock.cluster.fencing import Stage
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.fencing import FencingStage
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.protocol import Assignment, encode_assignment
 from penstock.cluster.records import (
     ConnectorStatus,
@@ -420,9 +420,14 @@ def test_tasks_of_a_larger_set_are_fenced_although_no_successor_takes_their_ids(
     sim.run_until(sim.balanced)
 
 
-@pytest.mark.parametrize("stage", [Stage.READING, Stage.FENCING, Stage.CHECKING, Stage.WRITING])
+@pytest.mark.parametrize(
+    "stage",
+    [FencingStage.READING, FencingStage.FENCING, FencingStage.CHECKING, FencingStage.WRITING],
+)
 @pytest.mark.parametrize("dies", [True, False])
-def test_the_next_leader_repeats_an_interrupted_fencing_round(stage: Stage, dies: bool) -> None:
+def test_the_next_leader_repeats_an_interrupted_fencing_round(
+    stage: FencingStage, dies: bool
+) -> None:
     sim = cluster(3, connectors=1, exactly_once=True)
     old = leader_of(sim)
     sim.request(old, e.PutConfig("c1", config("c1", 2, 3)))
@@ -443,7 +448,7 @@ def test_the_next_leader_repeats_an_interrupted_fencing_round(stage: Stage, dies
     sim.advance(60_000)
     for worker in list(sim.workers.values()):  # the old leader's late round may have fenced some
         for task, run in worker.state.running.tasks.items():
-            if run.phase is Phase.FAILED:
+            if run.phase is RunPhase.FAILED:
                 sim.request(worker.name, e.RestartTask(task))
     sim.run_until(sim.balanced)
     assert sim.cluster().fencing_count("c1") == 2

@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from penstock.cluster import events as e
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.protocol import VERSIONS
 from penstock.cluster.records import Target
 from penstock.ids import TaskId
@@ -246,12 +246,12 @@ class Chaos:
             failed += [
                 e.RestartConnector(connector)
                 for connector, run in worker.state.running.connectors.items()
-                if run.phase is Phase.FAILED
+                if run.phase is RunPhase.FAILED
             ]
             failed += [
                 e.RestartTask(task)
                 for task, run in worker.state.running.tasks.items()
-                if run.phase is Phase.FAILED
+                if run.phase is RunPhase.FAILED
             ]
         for operation in failed:
             name = self._any_worker()

@@ -16,13 +16,13 @@ from penstock.cluster.records import (
     LoggerLevel,
     RestartRequest,
     SessionKey,
-    Skipped,
+    SkippedRecord,
     TaskCommit,
     TaskConfig,
     decode_config,
     decode_status,
 )
-from penstock.cluster.state import UNKNOWN, ClusterState, Entry, fold
+from penstock.cluster.state import UNKNOWN, ClusterState, ConnectorEntry, fold
 from penstock.cluster.statuses import StatusState, fold_statuses
 
 Row = tuple[bytes | None, bytes | None]
@@ -112,7 +112,7 @@ class ConfigTopic(Topic):
         self.rows.append(None)
         self._connectors.append(None)
 
-    def _learn(self, at: int, record: ConfigRecord | Skipped) -> None:
+    def _learn(self, at: int, record: ConfigRecord | SkippedRecord) -> None:
         state, _ = fold(self._latest.state, at, record)
         moved = self._latest.moved
         match record:
@@ -155,11 +155,11 @@ class ConfigTopic(Topic):
         return bisect_left(self._commits.get(connector, []), offset)
 
 
-def _connector_of(record: ConfigRecord | Skipped) -> str | None:
+def _connector_of(record: ConfigRecord | SkippedRecord) -> str | None:
     match record:
         case TaskConfig(task):
             return task.connector
-        case Skipped() | SessionKey() | LoggerLevel() | RestartRequest():
+        case SkippedRecord() | SessionKey() | LoggerLevel() | RestartRequest():
             return None
         case _:
             return record.connector
@@ -199,7 +199,7 @@ def differences(
     return different
 
 
-def _invariant(entry: Entry, *, settled: bool) -> object:
+def _invariant(entry: ConnectorEntry, *, settled: bool) -> object:
     """The part of an entry that no compaction may change."""
     if entry.config is None:
         return entry.fencing_count

@@ -10,8 +10,8 @@ from typing import Final, Protocol, assert_never
 from penstock.cluster import events as e
 from penstock.cluster import protocol
 from penstock.cluster.herder import step
-from penstock.cluster.herder.runs import PHASE_MOVES, Phase
-from penstock.cluster.herder.state import HerderState, Settings, next_wakeup
+from penstock.cluster.herder.runs import PHASE_MOVES, RunPhase
+from penstock.cluster.herder.state import HerderSettings, HerderState, next_wakeup
 from penstock.cluster.records import StatusRecord, TaskCommit, TopicStatus
 from penstock.cluster.state import ClusterState
 from penstock.ids import TaskId
@@ -93,7 +93,7 @@ class SimWorker:
         self.clock_ms = 0  # how far its clock is ahead
         self.whole = True  # no config record was compacted away before it read it
         self.state = HerderState(
-            Settings(
+            HerderSettings(
                 f"http://{name}:8083/",
                 self.worker_id,
                 max_delay_ms=sim.max_delay_ms,
@@ -484,9 +484,9 @@ class SimWorker:
                 case e.TaskStopped(reported, number) if (reported, number) == (task, was.run):
                     continue
                 case e.TaskStarted(reported, number) if (reported, number) == (task, was.run):
-                    phase = Phase.RUNNING
+                    phase = RunPhase.RUNNING
                 case e.TaskFailed(reported, number) if (reported, number) == (task, was.run):
-                    phase = Phase.FAILED if was.phase is not Phase.STOPPING else was.phase
+                    phase = RunPhase.FAILED if was.phase is not RunPhase.STOPPING else was.phase
                 case _:
                     phase = was.phase
             if run.phase is not phase and run.phase not in PHASE_MOVES[phase]:

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.runs import Phase
-from penstock.cluster.herder.state import HerderState, Settings
+from penstock.cluster.herder.runs import RunPhase
+from penstock.cluster.herder.state import HerderSettings, HerderState
 from penstock.cluster.protocol import (
     NO_WORK,
     VERSIONS,
@@ -35,9 +35,9 @@ T0, T1, T2 = (TaskId("c", number) for number in range(3))
 C = TypeVar("C", bound=e.Command)
 
 
-def settings(**changes: bool) -> Settings:
+def settings(**changes: bool) -> HerderSettings:
     return replace(
-        Settings(MY_URL, ME, is_source=lambda config: config.get("kind") == "source"),
+        HerderSettings(MY_URL, ME, is_source=lambda config: config.get("kind") == "source"),
         **{"transactional": True, "exactly_once": True, **changes},
     )
 
@@ -45,7 +45,7 @@ def settings(**changes: bool) -> Settings:
 class Worker:
     """A herder of an exactly-once cluster, and the config topic it reads."""
 
-    def __init__(self, of: Settings | None = None) -> None:
+    def __init__(self, of: HerderSettings | None = None) -> None:
         self.state = HerderState(of or settings())
         self.now = 1_000_000
         self.log: list[ConfigRecord] = []
@@ -102,7 +102,7 @@ class Worker:
         self.now += ms
         return self.take(e.Tick())
 
-    def phase(self, task: TaskId = T0) -> Phase | None:
+    def phase(self, task: TaskId = T0) -> RunPhase | None:
         run = self.state.running.tasks.get(task)
         return run and run.phase
 
@@ -127,7 +127,7 @@ def work(*items: str | TaskId) -> Work:
     )
 
 
-def leader(*records: ConfigRecord, of: Settings | None = None) -> Worker:
+def leader(*records: ConfigRecord, of: HerderSettings | None = None) -> Worker:
     """Leads a settled group, may write, and runs nothing."""
     worker = Worker(of)
     worker.read(KEY, *records)

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import (
+    HerderSettings,
     HerderState,
-    Settings,
 )
 from penstock.cluster.protocol import (
     NO_WORK,
@@ -52,14 +52,14 @@ def work(*items: str | TaskId) -> Work:
     )
 
 
-def settings(**changes: int) -> Settings:
-    return replace(Settings(MY_URL, ME), **changes)  # type: ignore[arg-type]
+def settings(**changes: int) -> HerderSettings:
+    return replace(HerderSettings(MY_URL, ME), **changes)  # type: ignore[arg-type]
 
 
 class Worker:
     """A herder, the config topic it reads, and all its commands so far."""
 
-    def __init__(self, of: Settings | None = None, *, spark: bool = True) -> None:
+    def __init__(self, of: HerderSettings | None = None, *, spark: bool = True) -> None:
         self.state = HerderState(of or settings())
         self.now = 1_000_000
         self.log: list[ConfigRecord] = []
@@ -173,7 +173,7 @@ def task_set(count: int, version: str = "1", connector: str = "c") -> list[Confi
     return [*tasks, TaskCommit(connector, count)]
 
 
-def leader(*records: ConfigRecord, of: Settings | None = None) -> Worker:
+def leader(*records: ConfigRecord, of: HerderSettings | None = None) -> Worker:
     """A worker that leads a settled group, has a session key and runs nothing."""
     worker = Worker(of)
     worker.read(ANY_KEY, *records)
@@ -190,7 +190,7 @@ def follower(*records: ConfigRecord) -> Worker:
     return worker
 
 
-def running(tasks: int = 2, *, leads: bool = True, of: Settings | None = None) -> Worker:
+def running(tasks: int = 2, *, leads: bool = True, of: HerderSettings | None = None) -> Worker:
     """A worker that runs connector `c` and all its tasks."""
     worker = Worker(of)
     worker.read(ANY_KEY, ConnectorConfig("c", CONFIG), *task_set(tasks))
@@ -200,5 +200,5 @@ def running(tasks: int = 2, *, leads: bool = True, of: Settings | None = None) -
     return worker
 
 
-def phases(worker: Worker) -> dict[str, Phase]:
+def phases(worker: Worker) -> dict[str, RunPhase]:
     return {str(task): run.phase for task, run in worker.state.running.tasks.items()}

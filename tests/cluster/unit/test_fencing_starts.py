@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.fencing import GIVE_UP_MS
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import next_wakeup
 from penstock.cluster.records import ConnectorConfig, Target, TargetState, TaskStatus
 
@@ -35,7 +35,7 @@ def test_a_leader_starts_its_own_tasks_after_a_round() -> None:
     worker = leader(ConnectorConfig("c", CONFIG), *TWO)
     reading = worker.join(work(T0, T1))
     assert only(e.StartTask, reading) == []
-    assert worker.phase() is Phase.FENCING
+    assert worker.phase() is RunPhase.FENCING
     starting = worker.store(worker.reached_end(reading))
     assert [(start.task, start.generation) for start in only(e.StartTask, starting)] == [
         (T0, 0),
@@ -67,7 +67,7 @@ def test_a_wish_that_is_not_granted_is_repeated_for_a_minute_and_then_fails_the_
     begin, waits = worker.now, list[int]()
     while True:
         commands = worker.take(e.FenceForwarded("c", ask.ticket, e.Refused(500, "no coordinator")))
-        if worker.phase() is Phase.FAILED:
+        if worker.phase() is RunPhase.FAILED:
             break
         wakeup = next_wakeup(worker.state)
         assert wakeup is not None
@@ -87,7 +87,7 @@ def test_a_refusal_for_good_fails_the_tasks_at_once(status: int) -> None:
     worker = follower(ConnectorConfig("c", CONFIG), *ONE)
     [ask] = only(e.ForwardFence, worker.join(work(T0), leader="m2"))
     worker.take(e.FenceForwarded("c", ask.ticket, e.Refused(status, "no")))
-    assert worker.phase() is Phase.FAILED
+    assert worker.phase() is RunPhase.FAILED
 
 
 def test_a_failed_wish_is_made_again_when_the_task_is_restarted() -> None:
@@ -145,7 +145,7 @@ def test_a_task_that_waits_is_paused_at_once() -> None:
     worker = follower(ConnectorConfig("c", CONFIG), *ONE)
     [ask] = only(e.ForwardFence, worker.join(work(T0), leader="m2"))
     worker.read(TargetState("c", Target.PAUSED))
-    assert worker.phase() is Phase.PAUSED
+    assert worker.phase() is RunPhase.PAUSED
     assert worker.take(e.FenceForwarded("c", ask.ticket)) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.cluster.offset_records import decode_offset, encode_offset
 from penstock.cluster.records import (
-    Skipped,
+    SkippedRecord,
     decode_config,
     decode_status,
     encode_config,
@@ -33,19 +33,19 @@ def captured(topic: str) -> list[tuple[bytes, bytes | None]]:
 @pytest.mark.parametrize(("key", "value"), captured("configs"))
 def test_captured_config_records_come_back_byte_for_byte(key: bytes, value: bytes | None) -> None:
     record = decode_config(key, value)
-    assert not isinstance(record, Skipped)
+    assert not isinstance(record, SkippedRecord)
     assert encode_config(record) == (key, value)
 
 
 @pytest.mark.parametrize(("key", "value"), captured("status"))
 def test_captured_status_records_come_back_byte_for_byte(key: bytes, value: bytes | None) -> None:
     record = decode_status(key, value)
-    assert not isinstance(record, Skipped)
+    assert not isinstance(record, SkippedRecord)
     assert encode_status(record) == (key, value)
 
 
 @pytest.mark.parametrize(("key", "value"), captured("offsets"))
 def test_captured_source_offsets_come_back_byte_for_byte(key: bytes, value: bytes | None) -> None:
     record = decode_offset(key, value)
-    assert not isinstance(record, Skipped)
+    assert not isinstance(record, SkippedRecord)
     assert encode_offset(record) == (key, value)

@@ -10,13 +10,13 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.runs import CONNECTOR_MOVES, PHASE_MOVES, Phase, Run, Runs
+from penstock.cluster.herder.runs import CONNECTOR_MOVES, PHASE_MOVES, Run, RunPhase, Runs
 from penstock.cluster.herder.state import (
     GROUP_MOVES,
     AwaitingSpark,
     BackingOff,
+    GroupPlace,
     Joining,
-    Member,
     Membership,
     Replaying,
     Stable,
@@ -46,17 +46,21 @@ from .herder_worker import (
 
 
 def test_every_phase_has_its_moves() -> None:
-    connectors_only = {Phase.STOPPED}
-    assert set(PHASE_MOVES) == set(Phase) - connectors_only
-    assert PHASE_MOVES[Phase.STOPPING] == frozenset()
-    assert set(CONNECTOR_MOVES) == set(Phase) - {Phase.WAITING, Phase.FENCING, Phase.STOPPING}
+    connectors_only = {RunPhase.STOPPED}
+    assert set(PHASE_MOVES) == set(RunPhase) - connectors_only
+    assert PHASE_MOVES[RunPhase.STOPPING] == frozenset()
+    assert set(CONNECTOR_MOVES) == set(RunPhase) - {
+        RunPhase.WAITING,
+        RunPhase.FENCING,
+        RunPhase.STOPPING,
+    }
 
 
 @pytest.mark.parametrize("moves", [PHASE_MOVES, CONNECTOR_MOVES], ids=["tasks", "connectors"])
 def test_a_phase_follows_another_only_as_the_table_says(
-    moves: Mapping[Phase, frozenset[Phase]],
+    moves: Mapping[RunPhase, frozenset[RunPhase]],
 ) -> None:
-    for before, after in product(moves, Phase):
+    for before, after in product(moves, RunPhase):
         runs = Runs({"it": Run(1, before)}, moves)
         if after is before or after in moves[before]:
             runs.set("it", Run(2, after))
@@ -66,7 +70,7 @@ def test_a_phase_follows_another_only_as_the_table_says(
 
 
 def test_a_membership_moves_only_as_the_table_says() -> None:
-    member = Member("m1", 1, "sessioned", "m1", MY_URL)
+    member = GroupPlace("m1", 1, "sessioned", "m1", MY_URL)
     phases = [
         Replaying(),
         AwaitingSpark(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cluster import events as e
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import (
     next_wakeup,
 )
@@ -97,7 +97,7 @@ def test_a_failed_connector_follows_no_pause_and_no_resumption(target: Target) -
     worker.take(e.ConnectorPlanned("c", start.run, (), "boom"))
     worker.read(TargetState("c", Target.PAUSED))
     worker.read(TargetState("c", target))
-    assert worker.state.running.connectors["c"].phase is Phase.FAILED
+    assert worker.state.running.connectors["c"].phase is RunPhase.FAILED
 
 
 def test_a_failed_connector_follows_a_stop() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.cluster import events as e
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import (
     next_wakeup,
 )
@@ -66,7 +66,7 @@ def test_a_failed_task_is_restarted_after_a_wait_that_doubles() -> None:
         commands = worker.tick(1)
         assert shown(commands) == [("c-0", "RESTARTING")]
         worker.start_all(commands)
-        assert phases(worker) == {"c-0": Phase.RUNNING}
+        assert phases(worker) == {"c-0": RunPhase.RUNNING}
     assert "restarted 3 times" in fail(worker)
     assert worker.tick(3_500_000) == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cluster import events as e
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import (
     BackingOff,
     next_wakeup,
@@ -150,7 +150,7 @@ def test_a_worker_that_cannot_read_on_in_time_leaves_until_it_can() -> None:
         assert worker.tick(waits[-1]) == [e.ReadConfigToEnd(3_000)]
         assert worker.take(e.ConfigEndReached(in_time=False)) == []
     assert waits == [6_000, 7_500, 10_000, 15_000]
-    assert phases(worker) == {"c-0": Phase.RUNNING}
+    assert phases(worker) == {"c-0": RunPhase.RUNNING}
     worker.tick(30_000)
     assert worker.take(e.ConfigEndReached(in_time=True)) == [e.JoinGroup()]
 

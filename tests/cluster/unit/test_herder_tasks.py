@@ -6,7 +6,7 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.herder.reconciliation import WARMING_UP
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.records import (
     ConnectorConfig,
     ConnectorStatus,
@@ -152,7 +152,7 @@ def test_a_failed_task_stays_failed_through_rounds_and_pauses() -> None:
     assert shown(worker.join()) == []
     worker.read(TargetState("c", Target.PAUSED), TargetState("c", Target.STARTED))
     worker.join()
-    assert phases(worker) == {"c-0": Phase.FAILED}
+    assert phases(worker) == {"c-0": RunPhase.FAILED}
 
 
 def test_a_failed_task_starts_when_its_configuration_changes() -> None:
@@ -285,7 +285,7 @@ def test_a_task_that_failed_before_its_start_was_reported_stays_failed() -> None
     [start] = only(e.StartTask, worker.join(work(T0)))
     commands = worker.take(e.TaskFailed(T0, start.run, "boom"), e.TaskStarted(T0, start.run))
     assert shown(commands) == [("c-0", "FAILED")]
-    assert phases(worker) == {"c-0": Phase.FAILED}
+    assert phases(worker) == {"c-0": RunPhase.FAILED}
 
 
 def test_a_failure_while_a_task_stops_is_no_failure() -> None:

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.state import HerderState, Settings
-from penstock.cluster.offset_records import SourceOffset, decode_offset, encode_offset
+from penstock.cluster.herder.state import HerderSettings, HerderState
+from penstock.cluster.offset_records import OffsetRecord, decode_offset, encode_offset
 from penstock.cluster.records import (
     ConfigRecord,
     ConnectorConfig,
     ConnectorStatus,
     RestartRequest,
     SessionKey,
-    Skipped,
+    SkippedRecord,
     State,
     Status,
     StatusRecord,
@@ -190,7 +190,7 @@ def test_a_hostile_config_record_is_skipped_for_a_reason_and_nothing_else_is_los
     key: bytes | None, value: bytes | None, why: str
 ) -> None:
     skipped = decode_config(key, value)
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedRecord)
     assert why in skipped.reason
     log = rows(CONFIGS)
     clean, changes = folded(log)
@@ -209,7 +209,7 @@ def test_a_value_that_is_no_json_has_no_effect_and_does_not_move_the_offset(
     key: bytes | None, value: bytes
 ) -> None:
     skipped = decode_config(key, value)
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedRecord)
     assert skipped.unreadable
     log = rows(CONFIGS)
     state, changes = folded(everywhere(log, (key, value)))
@@ -223,7 +223,7 @@ def test_a_hostile_status_record_is_skipped_for_a_reason_and_nothing_else_is_los
     key: bytes | None, value: bytes | None, why: str
 ) -> None:
     skipped = decode_status(key, value)
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedRecord)
     assert why in skipped.reason
     log: list[Row] = [encode_status(record) for record in STATUSES]
     hostile = [decode_status(*row) for row in everywhere(log, (key, value))]
@@ -232,9 +232,9 @@ def test_a_hostile_status_record_is_skipped_for_a_reason_and_nothing_else_is_los
 
 @pytest.mark.parametrize("value", NOT_JSON, ids=range(len(NOT_JSON)))
 def test_statuses_and_offsets_that_are_no_json_are_skipped(value: bytes) -> None:
-    assert isinstance(decode_status(b"status-connector-good", value), Skipped)
-    assert isinstance(decode_offset(b'["good",{"file":"x"}]', value), Skipped)
-    assert isinstance(decode_offset(value, b'{"position":1}'), Skipped)
+    assert isinstance(decode_status(b"status-connector-good", value), SkippedRecord)
+    assert isinstance(decode_offset(b'["good",{"file":"x"}]', value), SkippedRecord)
+    assert isinstance(decode_offset(value, b'{"position":1}'), SkippedRecord)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_statuses_and_offsets_that_are_no_json_are_skipped(value: bytes) -> None
     ],
 )
 def test_an_offset_with_a_foreign_key_is_skipped(key: bytes | None) -> None:
-    assert isinstance(decode_offset(key, b'{"position":1}'), Skipped)
+    assert isinstance(decode_offset(key, b'{"position":1}'), SkippedRecord)
 
 
 @pytest.mark.parametrize("count", [3, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1])
@@ -327,7 +327,7 @@ def test_statuses_of_what_does_not_exist_are_kept_until_a_leader_forgets_them() 
 
 def reading(configs: list[Row], statuses: list[Row]) -> HerderState:
     """A worker that has read these topics at its start, and again afterwards."""
-    state = HerderState(Settings("http://me:8083/", "me:8083"))
+    state = HerderState(HerderSettings("http://me:8083/", "me:8083"))
     for start, ready in ((0, True), (len(configs), False)):
         entries = tuple((at, key, value) for at, (key, value) in enumerate(configs, start))
         taken: list[e.Event] = [e.ConfigRead(entries), e.StatusRead(tuple(statuses))]
@@ -419,9 +419,9 @@ def test_a_worker_takes_any_bytes_from_its_topics(configs: list[Row], statuses: 
 
 @given(any_keys, any_values)
 def test_any_bytes_are_an_offset_or_are_skipped(key: bytes | None, value: bytes | None) -> None:
-    assert isinstance(decode_offset(key, value), SourceOffset | Skipped)
+    assert isinstance(decode_offset(key, value), OffsetRecord | SkippedRecord)
 
 
 def test_an_offset_survives_among_what_is_none() -> None:
-    row = encode_offset(SourceOffset("c", {"file": "x"}, {"position": 2}))
-    assert decode_offset(*row) == SourceOffset("c", {"file": "x"}, {"position": 2})
+    row = encode_offset(OffsetRecord("c", {"file": "x"}, {"position": 2}))
+    assert decode_offset(*row) == OffsetRecord("c", {"file": "x"}, {"position": 2})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cluster.offset_records import (
-    SourceOffset,
+    OffsetRecord,
     decode_offset,
     encode_offset,
     partition_key,
@@ -17,7 +17,7 @@ from penstock.cluster.records import (
     LoggerLevel,
     RestartRequest,
     SessionKey,
-    Skipped,
+    SkippedRecord,
     State,
     Status,
     StatusRecord,
@@ -141,20 +141,20 @@ SKIPPED_CONFIG: list[tuple[str, str | None]] = [
 @pytest.mark.parametrize(("key", "value"), SKIPPED_CONFIG)
 def test_what_has_no_meaning_in_the_config_topic_is_skipped(key: str, value: str | None) -> None:
     skipped = decode_config(key.encode(), None if value is None else value.encode())
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedRecord)
     assert not skipped.unreadable
 
 
 def test_a_value_that_is_not_json_is_skipped_as_unreadable() -> None:
     skipped = decode_config(b"connector-c", b"{")
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedRecord)
     assert skipped.unreadable
 
 
 @pytest.mark.parametrize("key", [None, b"\xff"])
 def test_a_key_that_is_no_text_is_skipped(key: bytes | None) -> None:
-    assert isinstance(decode_config(key, b"{}"), Skipped)
-    assert isinstance(decode_status(key, b"{}"), Skipped)
+    assert isinstance(decode_config(key, b"{}"), SkippedRecord)
+    assert isinstance(decode_status(key, b"{}"), SkippedRecord)
 
 
 def test_text_is_spelled_as_jackson_spells_it() -> None:
@@ -236,23 +236,23 @@ SKIPPED_STATUS: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("key", "value"), SKIPPED_STATUS)
 def test_what_has_no_meaning_in_the_status_topic_is_skipped(key: str, value: str) -> None:
-    assert isinstance(decode_status(key.encode(), value.encode()), Skipped)
+    assert isinstance(decode_status(key.encode(), value.encode()), SkippedRecord)
 
 
-OFFSETS: list[tuple[SourceOffset, str, str | None]] = [
+OFFSETS: list[tuple[OffsetRecord, str, str | None]] = [
     (
-        SourceOffset("local-file-source", {"filename": "test.txt"}, {"position": 30}),
+        OffsetRecord("local-file-source", {"filename": "test.txt"}, {"position": 30}),
         '["local-file-source",{"filename":"test.txt"}]',
         '{"position":30}',
     ),
-    (SourceOffset("c", {}, {}), '["c",{}]', "{}"),
+    (OffsetRecord("c", {}, {}), '["c",{}]', "{}"),
     (
-        SourceOffset("ø", {"server": "s/1"}, None),
+        OffsetRecord("ø", {"server": "s/1"}, None),
         '["ø",{"server":"s/1"}]',
         None,
     ),
     (
-        SourceOffset(
+        OffsetRecord(
             "c",
             {"server": "s", "database": "d", "table": "t", "schema": "x"},
             {"a": None, "b": True, "c": 0.1, "d": 1e7, "e": -(2**63)},
@@ -265,7 +265,7 @@ OFFSETS: list[tuple[SourceOffset, str, str | None]] = [
 
 @pytest.mark.parametrize(("record", "key", "value"), OFFSETS)
 def test_offset_records_have_exactly_these_bytes(
-    record: SourceOffset, key: str, value: str | None
+    record: OffsetRecord, key: str, value: str | None
 ) -> None:
     data = (key.encode(), None if value is None else value.encode())
     assert encode_offset(record) == data
@@ -284,7 +284,7 @@ def test_a_key_equals_the_one_connect_json_writes() -> None:
         "u": "\\u001f",
         "g": 1e-7,
     }
-    key, _ = encode_offset(SourceOffset("cø", partition, None))
+    key, _ = encode_offset(OffsetRecord("cø", partition, None))
     assert key.decode() == (
         '["cø",{"server":"s/1\\u001F\\u000B\x7f\\"\\\\\\b\u2028\\uD83D\\uDE00","database":null,'
         '"b":true,"u":"\\\\u001f","f":0.1,"g":1.0E-7,"i":-9223372036854775808,"nan":"NaN",'
@@ -311,13 +311,13 @@ DOUBLES: list[tuple[float, str]] = [
 
 @pytest.mark.parametrize(("value", "text"), DOUBLES)
 def test_doubles_are_spelled_as_java_spells_them(value: float, text: str) -> None:
-    _, data = encode_offset(SourceOffset("c", {}, {"x": value}))
+    _, data = encode_offset(OffsetRecord("c", {}, {"x": value}))
     assert data == f'{{"x":{text}}}'.encode()
 
 
 def test_a_known_partition_keeps_the_key_bytes_it_has() -> None:
     stored = b'["c", {"b":1,"a":2}]'
-    key, _ = encode_offset(SourceOffset("c", {"a": 2, "b": 1}, {"p": 1}), stored)
+    key, _ = encode_offset(OffsetRecord("c", {"a": 2, "b": 1}, {"p": 1}), stored)
     assert key == stored
 
 
@@ -341,7 +341,7 @@ SKIPPED_OFFSETS: list[tuple[bytes | None, bytes | None]] = [
 def test_what_has_no_meaning_in_the_offset_topic_is_skipped(
     key: bytes | None, value: bytes | None
 ) -> None:
-    assert isinstance(decode_offset(key, value), Skipped)
+    assert isinstance(decode_offset(key, value), SkippedRecord)
 
 
 REFUSED: list[tuple[object, str]] = [
@@ -357,7 +357,7 @@ REFUSED: list[tuple[object, str]] = [
 @pytest.mark.parametrize(("offset", "message"), REFUSED)
 def test_what_may_not_be_stored_as_an_offset_is_refused(offset: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        encode_offset(SourceOffset("c", {}, offset))  # type: ignore[arg-type]  # on purpose
+        encode_offset(OffsetRecord("c", {}, offset))  # type: ignore[arg-type]  # on purpose
 
 
 HASH_MAPS = [

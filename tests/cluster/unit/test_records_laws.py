@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.cluster.offset_records import (
     Members,
-    SourceOffset,
+    OffsetRecord,
     decode_offset,
     encode_offset,
     partition_key,
@@ -69,7 +69,7 @@ primitives = (
     st.none() | st.booleans() | integers | st.floats(allow_nan=False, allow_infinity=False) | texts
 )
 members = st.dictionaries(texts, primitives, max_size=20)
-offsets = st.builds(SourceOffset, texts, members, st.none() | members)
+offsets = st.builds(OffsetRecord, texts, members, st.none() | members)
 
 
 @given(config_records)
@@ -83,11 +83,11 @@ def test_a_status_record_reads_back_as_it_was_written(record: StatusRecord) -> N
 
 
 @given(offsets)
-def test_an_offset_record_reads_back_as_it_was_written(record: SourceOffset) -> None:
+def test_an_offset_record_reads_back_as_it_was_written(record: OffsetRecord) -> None:
     key, value = encode_offset(record)
     read = decode_offset(key, value)
     assert read == record
-    assert isinstance(read, SourceOffset)
+    assert isinstance(read, OffsetRecord)
     assert encode_offset(read) == (key, value)
 
 

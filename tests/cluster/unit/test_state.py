@@ -8,7 +8,7 @@ from penstock.cluster.records import (
     LoggerLevel,
     RestartRequest,
     SessionKey,
-    Skipped,
+    SkippedRecord,
     Target,
     TargetState,
     TaskCommit,
@@ -21,7 +21,7 @@ from penstock.ids import TaskId
 CONFIG = ConnectorConfig("c", {"name": "c"})
 
 
-def read(*records: ConfigRecord | Skipped) -> tuple[ClusterState, Changes]:
+def read(*records: ConfigRecord | SkippedRecord) -> tuple[ClusterState, Changes]:
     return fold_all(ClusterState(), enumerate(records))
 
 
@@ -38,12 +38,14 @@ def test_nothing_read_is_offset_minus_one() -> None:
 
 
 def test_the_offset_is_that_of_the_next_record_and_counts_skipped_ones() -> None:
-    state, changes = fold(ClusterState(), 41, Skipped("unknown key"))
+    state, changes = fold(ClusterState(), 41, SkippedRecord("unknown key"))
     assert (state.offset, changes) == (42, NO_CHANGES)
 
 
 def test_an_unreadable_record_does_not_move_the_offset() -> None:
-    state, _ = fold_all(ClusterState(), [(3, CONFIG), (4, Skipped("not JSON", unreadable=True))])
+    state, _ = fold_all(
+        ClusterState(), [(3, CONFIG), (4, SkippedRecord("not JSON", unreadable=True))]
+    )
     assert state.offset == 4
 
 

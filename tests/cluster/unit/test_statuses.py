@@ -6,7 +6,7 @@ import pytest
 
 from penstock.cluster.records import (
     ConnectorStatus,
-    Skipped,
+    SkippedRecord,
     State,
     Status,
     TaskStatus,
@@ -97,7 +97,7 @@ def test_a_tasks_tombstone_drops_that_task() -> None:
 def test_topics_are_remembered_until_their_tombstone() -> None:
     use = TopicUse(0, 5)
     folded = fold_statuses(
-        StatusState(), [TopicStatus("b", "c", use), TopicStatus("a", "c", use), Skipped("x")]
+        StatusState(), [TopicStatus("b", "c", use), TopicStatus("a", "c", use), SkippedRecord("x")]
     )
     assert list(folded.topics_of("c")) == ["a", "b"]
     assert fold_status(folded, TopicStatus("a", "c", None)).topics_of("c") == {"b": use}

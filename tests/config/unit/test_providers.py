@@ -35,7 +35,7 @@ from penstock.convert.text import StringConverter
 from penstock.errors import ConfigInvalid
 from penstock.flow.plan import SinkPlan
 from penstock.ids import TaskId
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime.planning import Planner
 from penstock.runtime.providers import LogFilter, Providers, resolved_worker
 from penstock.runtime.validation import NoConnectorType
@@ -289,7 +289,7 @@ def test_an_invalid_pattern_is_refused() -> None:
 
 def test_a_plugin_is_a_provider_by_its_names_and_settings() -> None:
     registry = Registry([Vault])
-    assert registry.of_kind(Kind.CONFIG_PROVIDER)[0].cls is Vault
+    assert registry.of_kind(PluginKind.CONFIG_PROVIDER)[0].cls is Vault
     for name in ("org.example.VaultConfigProvider", "VaultConfigProvider", "Vault"):
         props = {
             "config.providers": "v",

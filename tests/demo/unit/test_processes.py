@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.demo.processes import BrokerProcess, Interrupted, Interrupts
+from penstock.demo.processes import BrokerProcess, DemoInterrupted, Interrupts
 from penstock.errors import StartupFailed
 from penstock.host.processes import Process
 from penstock.kafka.broker import Broker
@@ -24,14 +24,14 @@ def hold_over(steps: list[str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_becomes_an_interruption_with_the_shell_s_exit_code(number: int) -> None:
-    with Interrupts(), pytest.raises(Interrupted) as raised:
+    with Interrupts(), pytest.raises(DemoInterrupted) as raised:
         interrupt(number)
     assert raised.value.exit_code == 128 + number
 
 
 def test_a_held_signal_comes_after_the_block() -> None:
     steps: list[str] = []
-    with pytest.raises(Interrupted):
+    with pytest.raises(DemoInterrupted):
         hold_over(steps)
     assert steps == ["whole"]
 
@@ -40,7 +40,7 @@ def test_a_second_signal_does_not_disturb_the_clean_up_but_hurries_it() -> None:
     killed: list[str] = []
     with Interrupts() as interrupts:
         interrupts.hurry.append(lambda: killed.append("worker"))
-        with pytest.raises(Interrupted):
+        with pytest.raises(DemoInterrupted):
             interrupt()
         assert killed == []
         interrupt()

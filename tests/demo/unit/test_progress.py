@@ -9,22 +9,22 @@ from penstock.demo.progress import (
     SETTLED_MS,
     SILENT_MS,
     STALLED_MS,
-    Instance,
+    DemoProgress,
     Look,
     Pace,
-    Progress,
+    ShownInstance,
     instances_of,
 )
 
 RUNNING = tuple(
-    Instance(name, "RUNNING")
+    ShownInstance(name, "RUNNING")
     for name in ("demo-source", "demo-source-0", "demo-sink", "demo-sink-0")
 )
-FAILED = (*RUNNING[:3], Instance("demo-sink-0", "FAILED", "the trace"))
+FAILED = (*RUNNING[:3], ShownInstance("demo-sink-0", "FAILED", "the trace"))
 
 
-def after(*looks: tuple[int, Look], lines: int = 100) -> Progress:
-    progress = Progress.start(lines, 1_000, 0)
+def after(*looks: tuple[int, Look], lines: int = 100) -> DemoProgress:
+    progress = DemoProgress.start(lines, 1_000, 0)
     for now_ms, look in looks:
         progress = progress.seen(now_ms, look)
     return progress
@@ -86,7 +86,7 @@ def test_arrived_records_settle_when_nothing_follows() -> None:
 
 @pytest.mark.parametrize(("parts", "limit_ms"), [(RUNNING, SILENT_MS), ((), STALLED_MS)])
 def test_waiting_ends_sooner_when_tasks_do_not_run(
-    parts: tuple[Instance, ...], limit_ms: int
+    parts: tuple[ShownInstance, ...], limit_ms: int
 ) -> None:
     progress = after((0, Look(10, 5, None, 0, parts)))
     assert not progress.seen(limit_ms - 1, Look(10, 5)).stalled
@@ -106,7 +106,10 @@ def test_failures_are_shown_with_their_trace() -> None:
 
 
 def test_a_task_that_waits_says_what_for() -> None:
-    waiting = (*RUNNING[:3], Instance("demo-sink-0", "UNASSIGNED", "Spark is starting.\nSoon."))
+    waiting = (
+        *RUNNING[:3],
+        ShownInstance("demo-sink-0", "UNASSIGNED", "Spark is starting.\nSoon."),
+    )
     assert after((0, Look(parts=waiting))).waiting_for == "Spark is starting."
     assert after((0, Look(parts=RUNNING))).waiting_for == "waiting for the first record"
 
@@ -125,7 +128,10 @@ def test_a_status_answer_becomes_parts() -> None:
         "tasks": [{"id": 0, "state": "FAILED", "worker_id": "w", "trace": "why"}],
         "type": "sink",
     }
-    assert instances_of("c", status) == (Instance("c", "RUNNING"), Instance("c-0", "FAILED", "why"))
+    assert instances_of("c", status) == (
+        ShownInstance("c", "RUNNING"),
+        ShownInstance("c-0", "FAILED", "why"),
+    )
 
 
 @pytest.mark.parametrize(

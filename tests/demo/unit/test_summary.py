@@ -3,12 +3,12 @@ from pathlib import Path
 
 from penstock.demo.folder import Folder
 from penstock.demo.lines import digest, first_difference, lines_of
-from penstock.demo.progress import Look, Progress
+from penstock.demo.progress import DemoProgress, Look
 from penstock.demo.summary import Outcome, afterwards, next_steps, rows, verdict
 
 
 def outcome(sent: bytes, got: bytes) -> Outcome:
-    progress = Progress.start(2, len(sent), 0)
+    progress = DemoProgress.start(2, len(sent), 0)
     for now_ms, count in [(0, 0), (1_000, 1), (2_000, 2)]:
         progress = progress.seen(now_ms, Look(count, count))
     return Outcome(

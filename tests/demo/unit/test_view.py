@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from penstock.demo.progress import Instance, Look, Progress
+from penstock.demo.progress import DemoProgress, Look, ShownInstance
 from penstock.demo.view import LiveView, PlainView, view_for
 
 Clock = Callable[[], int]
@@ -35,9 +35,9 @@ def written(to: Console) -> str:
 
 
 PROGRESS = (
-    Progress.start(1_000, 5_000, 0)
+    DemoProgress.start(1_000, 5_000, 0)
     .seen(1_000, Look())
-    .seen(2_000, Look(600, 250, 2_500, 900, (Instance("demo-sink-0", "RUNNING"),)))
+    .seen(2_000, Look(600, 250, 2_500, 900, (ShownInstance("demo-sink-0", "RUNNING"),)))
 )
 
 
@@ -90,7 +90,7 @@ def test_what_does_not_change_is_said_seldom(clock: Hands) -> None:
     with PlainView(out, clock) as view:
         for ms in range(1_000, 30_001, 100):
             clock.ms = ms
-            view.progress(Progress.start(10, 10, 0))
+            view.progress(DemoProgress.start(10, 10, 0))
     lines = written(out).splitlines()
     assert len(lines) == 3  # after 2, 12 and 22 s
     assert "no record yet · no status yet" in lines[0]

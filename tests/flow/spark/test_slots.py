@@ -29,7 +29,7 @@ from penstock.api import (
 )
 from penstock.config.define import Config, ConfigDef
 from penstock.flow.driver import placing
-from penstock.flow.driver.placing import Limits
+from penstock.flow.driver.placing import SlotLimits
 from penstock.flow.driver.pool import SlotPool
 from penstock.ids import TaskId
 from penstock.testing.topics import Topics
@@ -47,7 +47,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 @pytest.fixture
 def one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tasks are on one slot; none counts as busy."""
-    monkeypatch.setattr(placing, "limits", lambda *_, **__: Limits(1, 4))
+    monkeypatch.setattr(placing, "limits", lambda *_, **__: SlotLimits(1, 4))
     monkeypatch.setattr(placing, "BUSY", 2.0)
 
 

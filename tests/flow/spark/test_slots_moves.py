@@ -28,7 +28,7 @@ from penstock.api import (
 from penstock.api.schema import STRING as STRING_SCHEMA
 from penstock.config.define import HIGH, STRING, Config, ConfigDef, Key
 from penstock.flow.driver import placing
-from penstock.flow.driver.placing import Limits
+from penstock.flow.driver.placing import SlotLimits
 from penstock.flow.driver.ports import Beginning
 from penstock.flow.spark.session import Session
 from penstock.kafka.broker import Broker
@@ -48,7 +48,7 @@ TOPIC = Key("topic", STRING, importance=HIGH, doc="Where records go.")
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks are moved soon."""
-    monkeypatch.setattr(placing, "limits", lambda *_, **__: Limits(1, 4))
+    monkeypatch.setattr(placing, "limits", lambda *_, **__: SlotLimits(1, 4))
     monkeypatch.setattr(placing, "BUSY", 0.3)
     monkeypatch.setattr(placing, "QUIET", 0.2)
     monkeypatch.setattr(placing, "QUIET_S", 2.0)

@@ -13,12 +13,12 @@ import pytest
 from cryptography.exceptions import InvalidTag
 
 from penstock.flow import control
-from penstock.flow.control import Address, Channel, Listening
+from penstock.flow.control import Channel, ControlAddress, Listening
 from penstock.flow.messages import Hello, Positions, Stop
 from penstock.ids import TopicPartition
 
 
-def connected(listening: Listening, address: Address) -> tuple[Channel, Channel]:
+def connected(listening: Listening, address: ControlAddress) -> tuple[Channel, Channel]:
     """Both ends: the worker's, and a stage's that knows `address`."""
     stages: list[Channel] = []
     thread = threading.Thread(target=lambda: stages.append(control.connect(address)))
@@ -112,4 +112,4 @@ def test_an_accept_that_waits_ends_when_it_is_closed(listening: Listening) -> No
 
 
 def test_the_key_is_not_shown() -> None:
-    assert "secret" not in repr(Address("place", b"secret"))
+    assert "secret" not in repr(ControlAddress("place", b"secret"))

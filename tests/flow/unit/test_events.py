@@ -13,7 +13,7 @@ from penstock.flow.stage import events
 from penstock.flow.stage.events import (
     Assigned,
     Closed,
-    Committed,
+    CommitDone,
     Lost,
     Position,
     ReaderStarted,
@@ -44,8 +44,8 @@ EVENTS: list[tuple[dict[str, Any], object]] = [
         {"event": "sought", "id": 5, "partitions": [[*AT, 4, 9]]},
         Sought(5, {AT: Position(4, 9)}),
     ),
-    ({"event": "committed", "id": 6}, Committed(6, None)),
-    ({"event": "committed", "id": 6, "error": "no"}, Committed(6, "no")),
+    ({"event": "committed", "id": 6}, CommitDone(6, None)),
+    ({"event": "committed", "id": 6, "error": "no"}, CommitDone(6, "no")),
     ({"event": "closed", "member": None, "trace": None}, Closed(None, None)),
     ({"event": "closed", "member": "m-1", "trace": "at"}, Closed("m-1", "at")),
 ]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.flow.counts import Counts
-from penstock.flow.messages import Failed, News, Progress, Stopped
-from penstock.flow.stage.hosted import HOSTED_MOVES, OVER, Hosted, Interrupted, Phase
+from penstock.flow.messages import Failed, News, ProgressMade, Stopped
+from penstock.flow.stage.hosted import HOSTED_MOVES, OVER, Hosted, HostedPhase, Interrupted
 from penstock.ids import TaskId
 from penstock.testing.waiting import wait_until
 
@@ -85,7 +85,7 @@ def test_a_task_that_is_stopped_says_so_once_and_at_last() -> None:
     task.start()
     task.stop(30)
     task.join(10)
-    assert [type(news) for news in host.sent] == [Progress, Stopped]
+    assert [type(news) for news in host.sent] == [ProgressMade, Stopped]
     assert host.sent[-1] == Stopped(7, in_time=True)
     assert (task.finished, host.left) == ([False], [7])
 
@@ -166,7 +166,7 @@ def test_whatever_is_counted_is_reported_once() -> None:
     ):
         task.count(counts)
         task.count(counts)
-        assert task.news() == [Progress(7, counts + counts)]
+        assert task.news() == [ProgressMade(7, counts + counts)]
         assert task.news() == []
 
 
@@ -175,7 +175,7 @@ def test_time_alone_is_reported_with_the_next_records() -> None:
     task.count(Counts(ms=2.0))
     assert task.news() == []
     task.count(Counts(records=1, ms=0.5))
-    assert task.news() == [Progress(7, Counts(records=1, ms=2.5))]
+    assert task.news() == [ProgressMade(7, Counts(records=1, ms=2.5))]
 
 
 def test_a_task_is_busy_while_it_works_and_not_while_it_waits() -> None:
@@ -197,14 +197,16 @@ def test_a_task_is_busy_while_it_works_and_not_while_it_waits() -> None:
     assert not task.load(time.monotonic()).in_call
 
 
-def in_phase(phase: Phase) -> Work:
+def in_phase(phase: HostedPhase) -> Work:
     task = Work(HostStub())
     task.phase = phase
     return task
 
 
-@pytest.mark.parametrize(("old", "new"), list(product(Phase, Phase)), ids=lambda phase: phase.value)
-def test_a_task_moves_as_the_table_says(old: Phase, new: Phase) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), list(product(HostedPhase, HostedPhase)), ids=lambda phase: phase.value
+)
+def test_a_task_moves_as_the_table_says(old: HostedPhase, new: HostedPhase) -> None:
     task = in_phase(old)
     with task.turn:
         if new in HOSTED_MOVES[old]:
@@ -217,16 +219,16 @@ def test_a_task_moves_as_the_table_says(old: Phase, new: Phase) -> None:
 
 
 def test_a_task_that_is_over_moves_no_more() -> None:
-    assert {phase for phase in Phase if not HOSTED_MOVES[phase]} == OVER
+    assert {phase for phase in HostedPhase if not HOSTED_MOVES[phase]} == OVER
 
 
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
-def test_a_task_may_be_asked_to_stop_in_every_phase(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", HostedPhase, ids=lambda phase: phase.value)
+def test_a_task_may_be_asked_to_stop_in_every_phase(phase: HostedPhase) -> None:
     task = in_phase(phase)
     task.stop(0)
     assert task.stopping
-    assert task.phase is (Phase.STOPPING if phase is Phase.WORKING else phase)
-    assert task.is_late(time.monotonic() + 1) is (task.phase is Phase.STOPPING)
+    assert task.phase is (HostedPhase.STOPPING if phase is HostedPhase.WORKING else phase)
+    assert task.is_late(time.monotonic() + 1) is (task.phase is HostedPhase.STOPPING)
 
 
 calls = st.lists(
@@ -264,7 +266,7 @@ def test_in_every_order_of_calls_the_end_is_reported_once_and_nothing_after_it(
                 goes_on.set()
                 task.join(10)
     cut_off = task.cut_off
-    stopped = task.phase is Phase.STOPPING
+    stopped = task.phase is HostedPhase.STOPPING
     goes_on.set()
     task.join(10)
     ends = [news for news in host.sent if isinstance(news, Stopped | Failed)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.flow.driver.busyness import PERIOD_S, Busyness
-from penstock.flow.driver.placed import LAUNCHING, PLACED_MOVES, STARTED, Phase, Placed
+from penstock.flow.driver.placed import LAUNCHING, PLACED_MOVES, STARTED, Placed, PlacedPhase
 from penstock.flow.driver.placing import BUSY, QUIET
 from penstock.flow.driver.ports import Beginning, SlotDied, StoppedMeanwhile
 from penstock.flow.messages import TaskLoad
@@ -22,18 +22,20 @@ class PlanStub:
     task = TaskId("c", 0)
 
 
-def placed_in(phase: Phase) -> Placed:
+def placed_in(phase: PlacedPhase) -> Placed:
     plan: Any = PlanStub()
     return Placed(plan, lambda: Beginning([]), threading.Condition(), phase=phase)
 
 
-def enter(placed: Placed, phase: Phase, cause: BaseException | None = None) -> None:
+def enter(placed: Placed, phase: PlacedPhase, cause: BaseException | None = None) -> None:
     with placed.changed:
         placed.enter(phase, cause)
 
 
-@pytest.mark.parametrize(("old", "new"), list(product(Phase, Phase)), ids=lambda phase: phase.value)
-def test_a_task_moves_as_the_table_says(old: Phase, new: Phase) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), list(product(PlacedPhase, PlacedPhase)), ids=lambda phase: phase.value
+)
+def test_a_task_moves_as_the_table_says(old: PlacedPhase, new: PlacedPhase) -> None:
     placed = placed_in(old)
     if new in PLACED_MOVES[old]:
         enter(placed, new)
@@ -45,22 +47,22 @@ def test_a_task_moves_as_the_table_says(old: Phase, new: Phase) -> None:
 
 
 def test_every_phase_can_end_and_only_the_end_is_final() -> None:
-    for phase in Phase:
-        assert (Phase.ENDED in PLACED_MOVES[phase]) is (phase is not Phase.ENDED)
+    for phase in PlacedPhase:
+        assert (PlacedPhase.ENDED in PLACED_MOVES[phase]) is (phase is not PlacedPhase.ENDED)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         (old, new)
-        for old in Phase
+        for old in PlacedPhase
         if old in LAUNCHING
-        for new in Phase
+        for new in PlacedPhase
         if new in PLACED_MOVES[old] - LAUNCHING
     ],
     ids=lambda phase: phase.value,
 )
-def test_a_launch_ends_with_the_phases_it_waits_for(old: Phase, new: Phase) -> None:
+def test_a_launch_ends_with_the_phases_it_waits_for(old: PlacedPhase, new: PlacedPhase) -> None:
     placed, cause = placed_in(old), SlotDied("gone")
     if new in STARTED:
         enter(placed, new)
@@ -71,19 +73,19 @@ def test_a_launch_ends_with_the_phases_it_waits_for(old: Phase, new: Phase) -> N
 
 
 @pytest.mark.parametrize("old", sorted(LAUNCHING, key=lambda phase: phase.value))
-def test_a_launch_that_is_stopped_says_so(old: Phase) -> None:
+def test_a_launch_that_is_stopped_says_so(old: PlacedPhase) -> None:
     placed = placed_in(old)
-    enter(placed, Phase.STOPPING)
+    enter(placed, PlacedPhase.STOPPING)
     with pytest.raises(StoppedMeanwhile, match="Task c-0 was stopped before it ran"):
         placed.launched.result(0)
 
 
 def test_a_wait_ends_with_the_phase() -> None:
-    placed = placed_in(Phase.PREPARING)
-    assert not placed.await_end_of(Phase.PREPARING, 0)
+    placed = placed_in(PlacedPhase.PREPARING)
+    assert not placed.await_end_of(PlacedPhase.PREPARING, 0)
     assert not placed.await_end(0)
-    threading.Thread(target=enter, args=(placed, Phase.ENDED)).start()
-    assert placed.await_end_of(Phase.PREPARING, 30)
+    threading.Thread(target=enter, args=(placed, PlacedPhase.ENDED)).start()
+    assert placed.await_end_of(PlacedPhase.PREPARING, 30)
     assert placed.await_end(0)
 
 

@@ -7,9 +7,9 @@ import pytest
 from penstock.flow.driver.placing import (
     BUSY,
     QUIET_S,
-    Limits,
     Move,
     SlotFigures,
+    SlotLimits,
     TaskFigures,
     choose,
     limits,
@@ -18,7 +18,7 @@ from penstock.flow.driver.placing import (
 
 IDLE = TaskFigures(0.0, 1.0)
 AT_WORK = TaskFigures(0.9, 0.0)
-LIMITS = Limits(shared=2, own=2)
+LIMITS = SlotLimits(shared=2, own=2)
 
 
 def shared(number: int, *tasks: TaskFigures) -> SlotFigures:
@@ -32,18 +32,18 @@ def own(number: int, task: TaskFigures) -> SlotFigures:
 @pytest.mark.parametrize(
     ("cores", "threads", "on_cluster", "expected"),
     [
-        (2, 64, False, Limits(2, 8)),
-        (1, 64, False, Limits(1, 4)),
-        (32, 64, False, Limits(8, 16)),
-        (2, 1, False, Limits(1, 0)),  # spark.master=local
-        (4, 3, False, Limits(3, 0)),
-        (1, 1, True, Limits(1, 0)),
-        (4, 4, True, Limits(2, 2)),
-        (100, 100, True, Limits(8, 92)),
+        (2, 64, False, SlotLimits(2, 8)),
+        (1, 64, False, SlotLimits(1, 4)),
+        (32, 64, False, SlotLimits(8, 16)),
+        (2, 1, False, SlotLimits(1, 0)),  # spark.master=local
+        (4, 3, False, SlotLimits(3, 0)),
+        (1, 1, True, SlotLimits(1, 0)),
+        (4, 4, True, SlotLimits(2, 2)),
+        (100, 100, True, SlotLimits(8, 92)),
     ],
 )
 def test_slots_are_as_many_as_there_is_room_for(
-    cores: int, threads: int, on_cluster: bool, expected: Limits
+    cores: int, threads: int, on_cluster: bool, expected: SlotLimits
 ) -> None:
     assert limits(cores, threads, on_cluster=on_cluster) == expected
 

@@ -11,7 +11,7 @@ from penstock.api import Acknowledged, TopicPartition
 from penstock.data.records import Column, Records
 from penstock.flow.plan import TopicGroup
 from penstock.flow.stage import sending
-from penstock.kafka.limits import Limits, too_large
+from penstock.kafka.limits import ProducerLimits, too_large
 
 TOPICS: list[tuple[list[str], list[tuple[str, list[int]]]]] = [
     ([], []),
@@ -39,13 +39,13 @@ def records(
 
 
 def a_sender(
-    limits: Limits | None = None, *, stops: bool = False, **settings: int
+    limits: ProducerLimits | None = None, *, stops: bool = False, **settings: int
 ) -> sending.Sending:
     """One that needs no broker."""
     sender = object.__new__(sending.Sending)
     sender.producer = Producer({"log_level": 0, **settings})
     sender._most_bytes = settings.get("message.max.bytes", 1_000_000)
-    sender._topics = sending.Topics((), {})
+    sender._topics = sending.TopicCreation((), {})
     sender._topics._ensured |= {"t", "u"}
     sender._limits = limits
     sender._stops = stops
@@ -149,7 +149,7 @@ def test_records_are_queued_with_timestamps_and_without(timestamps: list[int | N
 def test_a_record_above_a_small_limit_is_refused_in_javas_words_and_the_others_are_queued(
     singly: bool,
 ) -> None:
-    sender = a_sender(Limits(request_bytes=300, buffer_bytes=1 << 20))
+    sender = a_sender(ProducerLimits(request_bytes=300, buffer_bytes=1 << 20))
     contents = [b"a", bytes(215), bytes(5_000)]
     batch = records([None] * 3, [None] * 3, [5, None, 5] if singly else [None] * 3, contents)
     try:

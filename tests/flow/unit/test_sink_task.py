@@ -24,7 +24,7 @@ from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
 from penstock.errors import Unavailable
 from penstock.flow.messages import Failed as SinkFailed
-from penstock.flow.messages import News, OffsetsCommitted, Running, Stopped
+from penstock.flow.messages import News, OffsetsCommitted, Stopped, TaskOpened
 from penstock.flow.plan import Conversion, ConverterPlan, InterceptorPlan, SinkPlan, Tolerance
 from penstock.flow.stage import events, sink
 from penstock.flow.stage.failures import ToleranceExceeded
@@ -145,7 +145,7 @@ class Run:
         )
         self.task.start()
         wait_until(lambda: self.host.sent, 10, "the writer to be open, or not to be")
-        if self.host.sent == [Running(1)]:
+        if self.host.sent == [TaskOpened(1)]:
             self.target = made[0]
 
     @property

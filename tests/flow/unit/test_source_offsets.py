@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api import Offsets, SourceOffset
-from penstock.flow.messages import Begin, Store, Stored
+from penstock.flow.messages import Begin, OffsetsStored, StoreOffsets
 from penstock.flow.stage.polled_batch import last_of
 from penstock.flow.stage.source_offsets import SourceOffsets
 from penstock.flow.traces import Carried, trace_of
@@ -31,7 +31,7 @@ def test_in_every_order_offsets_are_stored_one_request_at_a_time_and_never_go_ba
     steps: list[str],
 ) -> None:
     task, acknowledged, asked, stored = offsets(), 0, 0, 0
-    request: Store | None = None
+    request: StoreOffsets | None = None
     answered = False
     for step in steps:
         match step:
@@ -47,7 +47,7 @@ def test_in_every_order_offsets_are_stored_one_request_at_a_time_and_never_go_ba
                     assert request.offsets == [offset(acknowledged)]
                     asked = acknowledged
             case "answer" if request is not None and not answered:
-                task.answer(Stored(7, request.ticket))
+                task.answer(OffsetsStored(7, request.ticket))
                 answered = True
             case "take":
                 for done in task.take_answers():
@@ -64,8 +64,8 @@ def test_a_refused_request_raises_the_workers_error_after_the_answers_before_it(
     task = offsets()
     task.acknowledge(last_of([[offset(3)]]))
     [request] = task.due()
-    task.answer(Stored(7, request.ticket))
-    task.answer(Stored(7, 99, trace_of(ValueError("fenced"))))
+    task.answer(OffsetsStored(7, request.ticket))
+    task.answer(OffsetsStored(7, 99, trace_of(ValueError("fenced"))))
     taken: list[Offsets] = []
     with pytest.raises(Carried, match="fenced"):
         taken.extend(task.take_answers())

@@ -14,12 +14,12 @@ from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, Fil
 from penstock.convert.header import SimpleHeaderConverter
 from penstock.convert.text import StringConverter
 from penstock.flow.driver import launching
-from penstock.flow.driver.placed import Phase
-from penstock.flow.driver.placing import Limits, SlotFigures
+from penstock.flow.driver.placed import PlacedPhase
+from penstock.flow.driver.placing import SlotFigures, SlotLimits
 from penstock.flow.driver.ports import Beginning, StoppedMeanwhile
 from penstock.flow.driver.reports import TaskEnded
 from penstock.flow.driver.tasks import Tasks
-from penstock.flow.messages import Begin, Failed, Open, Ready, Running, Stop, Stopped
+from penstock.flow.messages import Begin, Failed, Open, Ready, Stop, Stopped, TaskOpened
 from penstock.flow.plan import (
     Conversion,
     ConverterPlan,
@@ -104,7 +104,7 @@ class PoolStub:
 
     def __init__(self, over: Callable[[Any, Trace | None], None]) -> None:
         self.slots: dict[int, SlotStub] = {}
-        self.limits = Limits(2, 2)
+        self.limits = SlotLimits(2, 2)
         self.is_ready = False  # nothing moves by itself
         self.over = over
         self._numbers = 0
@@ -170,7 +170,7 @@ class Engine:
     def placed(self, task: TaskId) -> Any:
         return self.placements.find(task)
 
-    def await_phase(self, task: TaskId, *phases: Phase) -> Any:
+    def await_phase(self, task: TaskId, *phases: PlacedPhase) -> Any:
         def there() -> Any:
             placed = self.placed(task)
             return placed if placed is not None and placed.phase in phases else None
@@ -189,14 +189,14 @@ def engine() -> Engine:
 def test_a_source_begins_when_it_has_its_producer(engine: Engine) -> None:
     plan = source("in")
     started = engine.start(plan)
-    placed = engine.await_phase(plan.task, Phase.PREPARING)
+    placed = engine.await_phase(plan.task, PlacedPhase.PREPARING)
     slot = placed.slot
     engine.news(slot, Ready(placed.id))
     wait_until(lambda: Begin(placed.id, [], {}) in slot.sent, 30, "its beginning")
     assert not started.done()
-    engine.news(slot, Running(placed.id))
+    engine.news(slot, TaskOpened(placed.id))
     assert started.result(30) is None
-    assert placed.phase is Phase.RUNNING
+    assert placed.phase is PlacedPhase.RUNNING
 
 
 @pytest.mark.parametrize("make", [source, sink])
@@ -205,7 +205,7 @@ def test_a_task_that_fails_while_it_starts_is_a_failed_start(
 ) -> None:
     plan = make("c")
     started = engine.start(plan)
-    placed = engine.await_phase(plan.task, Phase.PREPARING, Phase.OPENING)
+    placed = engine.await_phase(plan.task, PlacedPhase.PREPARING, PlacedPhase.OPENING)
     engine.news(placed.slot, Failed(placed.id, Trace("no such file")))
     assert "no such file" in str(started.exception(30))
     assert engine.placed(plan.task) is None
@@ -218,7 +218,7 @@ def test_a_task_that_opens_late_has_started_and_its_failure_is_reported(
     monkeypatch.setattr(launching, "_OPEN_S", 0.01)
     plan = sink("c")
     assert engine.start(plan).result(30) is None
-    placed = engine.await_phase(plan.task, Phase.LATE)
+    placed = engine.await_phase(plan.task, PlacedPhase.LATE)
     engine.news(placed.slot, Failed(placed.id, Trace("no such host")))
     assert engine.ended == [TaskEnded(plan.task, 1, Trace("no such host"))]
     assert engine.placed(plan.task) is None
@@ -227,14 +227,14 @@ def test_a_task_that_opens_late_has_started_and_its_failure_is_reported(
 def test_a_task_whose_slot_dies_while_it_starts_starts_on_another(engine: Engine) -> None:
     neighbour, plan = sink("n"), sink("c")
     engine.start(neighbour)
-    first = engine.await_phase(neighbour.task, Phase.OPENING).slot
-    engine.pool.limits = Limits(1, 2)  # so they share
+    first = engine.await_phase(neighbour.task, PlacedPhase.OPENING).slot
+    engine.pool.limits = SlotLimits(1, 2)  # so they share
     started = engine.start(plan)
-    placed = engine.await_phase(plan.task, Phase.OPENING)
+    placed = engine.await_phase(plan.task, PlacedPhase.OPENING)
     assert placed.slot is first
     first.lost(Trace("killed"))
     wait_until(lambda: placed.slot is not None and placed.slot is not first, 30, "another slot")
-    engine.news(placed.slot, Running(placed.id))
+    engine.news(placed.slot, TaskOpened(placed.id))
     assert started.result(30) is None
     assert placed.deaths == 1
 
@@ -242,9 +242,9 @@ def test_a_task_whose_slot_dies_while_it_starts_starts_on_another(engine: Engine
 def test_a_task_that_was_alone_on_a_slot_that_died_has_failed(engine: Engine) -> None:
     plan = sink("c")
     started = engine.start(plan)
-    placed = engine.await_phase(plan.task, Phase.OPENING)
+    placed = engine.await_phase(plan.task, PlacedPhase.OPENING)
     slot = placed.slot
-    engine.news(slot, Running(placed.id))
+    engine.news(slot, TaskOpened(placed.id))
     started.result(30)
     slot.shared = False
     slot.lost(Trace("killed"))
@@ -254,9 +254,9 @@ def test_a_task_that_was_alone_on_a_slot_that_died_has_failed(engine: Engine) ->
 def test_a_move_is_a_stop_and_a_start_on_another_slot(engine: Engine) -> None:
     plan = sink("c")
     started = engine.start(plan)
-    placed = engine.await_phase(plan.task, Phase.OPENING)
+    placed = engine.await_phase(plan.task, PlacedPhase.OPENING)
     slot, id = placed.slot, placed.id
-    engine.news(slot, Running(id))
+    engine.news(slot, TaskOpened(id))
     started.result(30)
     with engine.placements.lock:
         engine.tasks._balancer.move(placed, own=True)
@@ -265,15 +265,15 @@ def test_a_move_is_a_stop_and_a_start_on_another_slot(engine: Engine) -> None:
     wait_until(lambda: placed.slot is not None and placed.slot is not slot, 30, "another slot")
     assert placed.id != id
     assert engine.tasks.moved == 1
-    engine.news(placed.slot, Running(placed.id))
-    assert engine.await_phase(plan.task, Phase.RUNNING) is placed
+    engine.news(placed.slot, TaskOpened(placed.id))
+    assert engine.await_phase(plan.task, PlacedPhase.RUNNING) is placed
     assert not engine.ended
 
 
 def test_a_start_that_is_stopped_says_so_and_its_grace_is_kept(engine: Engine) -> None:
     plan = sink("c")
     started = engine.start(plan)
-    placed = engine.await_phase(plan.task, Phase.OPENING)
+    placed = engine.await_phase(plan.task, PlacedPhase.OPENING)
     slot, id = placed.slot, placed.id
     stopped = engine.stop(plan.task)
     assert isinstance(started.exception(30), StoppedMeanwhile)
@@ -304,12 +304,12 @@ def test_whatever_happens_every_start_and_stop_has_one_outcome(seed: int) -> Non
             case 0 | 1 | 2:
                 engine.news(slot, Ready(id))
             case 3 | 4:
-                engine.news(slot, Running(id))
+                engine.news(slot, TaskOpened(id))
             case 5:
                 engine.news(slot, Failed(id, Trace("no")))
             case 6:
                 with engine.placements.lock:
-                    if task.phase is Phase.RUNNING:
+                    if task.phase is PlacedPhase.RUNNING:
                         engine.tasks._balancer.move(task, own=chance.random() < 0.5)
                 engine.news(slot, Stopped(id, in_time=chance.random() < 0.9))
             case 7:
@@ -322,7 +322,7 @@ def test_whatever_happens_every_start_and_stop_has_one_outcome(seed: int) -> Non
 
     def settled() -> bool:
         for placed in list(engine.placements.on_slots()):
-            if placed.phase is Phase.STOPPING:
+            if placed.phase is PlacedPhase.STOPPING:
                 engine.news(placed.slot, Stopped(placed.id, in_time=True))
         return all(future.done() for future in [*starts.values(), *stops.values()])
 

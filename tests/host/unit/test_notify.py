@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.service import Reporting
+from penstock.cli.service import ServiceReporting
 from penstock.host import notify
 from penstock.host.notify import Manager
 
@@ -76,7 +76,7 @@ def test_a_worker_is_ready_when_it_has_joined_and_alive_while_it_answers(
 ) -> None:
     name, sock = listener
     worker = FakeWorker()
-    reporting = Reporting(worker, Manager(name, 0.15), "http://w:8083/")
+    reporting = ServiceReporting(worker, Manager(name, 0.15), "http://w:8083/")
     reporting.start()
     assert sock.recv(100).startswith(b"STATUS=starting")
     worker.started = True
@@ -96,7 +96,7 @@ def test_a_worker_that_ends_before_it_is_ready_never_was(
 ) -> None:
     name, sock = listener
     worker = FakeWorker()
-    reporting = Reporting(worker, Manager(name), "")
+    reporting = ServiceReporting(worker, Manager(name), "")
     reporting.start()
     assert sock.recv(100).startswith(b"STATUS=")
     worker.ended.set()

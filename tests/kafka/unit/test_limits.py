@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.kafka.clients import limits
-from penstock.kafka.limits import Limits, record_bytes, too_large
+from penstock.kafka.limits import ProducerLimits, record_bytes, too_large
 
 # Captured from Kafka 4.2.0 (AbstractRecords.estimateSizeInBytesUpperBound): the lengths of key and
 # value, the number of headers, and the size.
@@ -59,14 +59,14 @@ def test_a_records_size_is_what_java_estimates(
 
 
 def test_a_record_is_refused_in_javas_words() -> None:
-    small = Limits(request_bytes=300, buffer_bytes=1 << 20)
+    small = ProducerLimits(request_bytes=300, buffer_bytes=1 << 20)
     assert small.refusal(None, bytes(214), []) is None
     assert small.refusal(None, bytes(215), []) == too_large(301, 300)
     assert too_large(301, 300) == (
         "The message is 301 bytes when serialized which is larger than 300, which is the value of "
         "the max.request.size configuration."
     )
-    assert Limits(1 << 20, 300).refusal(None, bytes(215), []) == (
+    assert ProducerLimits(1 << 20, 300).refusal(None, bytes(215), []) == (
         "The message is 301 bytes when serialized which is larger than the total memory buffer you "
         "have configured with the buffer.memory configuration."
     )
@@ -77,12 +77,15 @@ def test_a_record_is_refused_in_javas_words() -> None:
     [
         ({}, None),
         ({"max.request.size": "1000"}, None),
-        ({"max.request.size": "999"}, Limits(999, (1 << 31) - 1)),
+        ({"max.request.size": "999"}, ProducerLimits(999, (1 << 31) - 1)),
         ({"max.request.size": "1000000", "buffer.memory": "33554432"}, None),
-        ({"max.request.size": "1000000", "buffer.memory": "5000"}, Limits(1_000_000, 5_000)),
+        (
+            {"max.request.size": "1000000", "buffer.memory": "5000"},
+            ProducerLimits(1_000_000, 5_000),
+        ),
     ],
 )
 def test_each_record_is_checked_only_where_the_producers_own_limits_are_too_wide(
-    java: dict[str, str], expected: Limits | None
+    java: dict[str, str], expected: ProducerLimits | None
 ) -> None:
     assert limits(java) == expected

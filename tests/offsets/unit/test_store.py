@@ -15,7 +15,7 @@ from penstock.config import worker as worker_config
 from penstock.config.define import Config
 from penstock.errors import PenstockError
 from penstock.ids import TaskId
-from penstock.kafka.log import Dropped, Entry
+from penstock.kafka.log import Dropped, LogEntry
 from penstock.offsets.store import (
     Lease,
     OffsetTable,
@@ -53,7 +53,7 @@ class MemoryLog:
             sent.set_exception(PenstockError("no broker"))
             return sent
         self.written.append((self.name, key, value))
-        self.receive([Entry(0, self.offset, key, value)])  # type: ignore[operator]
+        self.receive([LogEntry(0, self.offset, key, value)])  # type: ignore[operator]
         self.offset += 1
         sent.set_result((0, self.offset - 1))
         return sent
@@ -100,8 +100,8 @@ def read(of: Lease) -> dict[object, object]:
     return {row.partition["file"]: row.offset for row in of.read(lambda: None)}
 
 
-def entries(*rows: tuple[bytes | None, bytes | None]) -> Sequence[Entry]:
-    return [Entry(0, number, key, value) for number, (key, value) in enumerate(rows)]
+def entries(*rows: tuple[bytes | None, bytes | None]) -> Sequence[LogEntry]:
+    return [LogEntry(0, number, key, value) for number, (key, value) in enumerate(rows)]
 
 
 def test_a_table_keeps_the_last_offset_of_each_partition() -> None:
@@ -304,7 +304,7 @@ def test_a_transaction_uses_the_key_bytes_that_are_stored() -> None:
     written: Written = []
     (workers, _), (own, _) = store("workers", written), store("own", written)
     assert lease(workers, None).keys() == {}
-    workers.table.receive([Entry(0, 0, b'["c", {"file": "a"}]', valued(1))])
+    workers.table.receive([LogEntry(0, 0, b'["c", {"file": "a"}]', valued(1))])
     assert list(lease(workers, None).keys().values()) == [b'["c", {"file": "a"}]']
     assert lease(workers, own).keys() == {}
 

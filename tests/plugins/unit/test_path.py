@@ -17,8 +17,8 @@ from penstock.errors import StartupFailed
 from penstock.flow.spark import shipping
 from penstock.plugins import path as plugin_path
 from penstock.plugins.jars import plugins_of_jars
-from penstock.plugins.path import Form, Survey, survey
-from penstock.plugins.registry import Level, Skipped
+from penstock.plugins.path import LocationForm, Survey, survey
+from penstock.plugins.registry import Level, SkippedPlugin
 from tests.servers.plugin_folders import code, described, jar, wheel, write
 
 
@@ -46,7 +46,7 @@ def found(survey: Survey) -> dict[str, str]:
     }
 
 
-def skipped(survey: Survey, level: Level = Level.BROKEN) -> list[Skipped]:
+def skipped(survey: Survey, level: Level = Level.BROKEN) -> list[SkippedPlugin]:
     return [s for place in survey.places for s in place.skipped if s.level is level]
 
 
@@ -544,4 +544,4 @@ def test_python_workers_get_the_same_path(tmp_path: Path) -> None:
 
 
 def test_every_form_has_a_name_of_its_own() -> None:
-    assert len({form.value for form in Form}) == len(Form)
+    assert len({form.value for form in LocationForm}) == len(LocationForm)

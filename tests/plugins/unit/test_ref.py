@@ -14,7 +14,7 @@ from penstock.connectors.file import FileStreamSink
 from penstock.convert.json import JsonConverter
 from penstock.data.records import Failed, Records
 from penstock.plugins.ref import LocalClass, PluginRef, PythonClass
-from penstock.plugins.registry import Kind
+from penstock.plugins.registry import PluginKind
 
 
 class Outer:
@@ -30,12 +30,12 @@ class Outer:
 @pytest.mark.parametrize(
     ("cls", "kind", "name"),
     [
-        (JsonConverter, Kind.CONVERTER, "JsonConverter"),
-        (FileStreamSink, Kind.SINK, "FileStreamSink"),
-        (Outer.Nested, Kind.TRANSFORM, "Nested"),
+        (JsonConverter, PluginKind.CONVERTER, "JsonConverter"),
+        (FileStreamSink, PluginKind.SINK, "FileStreamSink"),
+        (Outer.Nested, PluginKind.TRANSFORM, "Nested"),
     ],
 )
-def test_a_plugin_is_named_and_loaded_by_its_name(cls: Any, kind: Kind, name: str) -> None:
+def test_a_plugin_is_named_and_loaded_by_its_name(cls: Any, kind: PluginKind, name: str) -> None:
     ref = PluginRef.of(cls)
     assert (ref.kind, ref.name, ref.class_name) == (kind, name, cls.plugin.class_name)
     assert ref.version == cls.plugin.version

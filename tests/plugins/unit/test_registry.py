@@ -25,7 +25,7 @@ from penstock.convert.text import StringConverter
 from penstock.plugins import registry as plugins
 from penstock.plugins.registry import (
     InstalledPlugin,
-    Kind,
+    PluginKind,
     Registry,
     UnknownConnectorClass,
     ambiguous,
@@ -68,7 +68,7 @@ NAMES = ["org.example.TapSourceConnector", "TapSourceConnector", "TapSource"]
 @pytest.mark.parametrize("name", NAMES)
 def test_a_connector_is_found_by_full_simple_and_short_name(name: str) -> None:
     found = REGISTRY.connector(name)
-    assert (found.cls, found.kind) == (Taps, Kind.SOURCE)
+    assert (found.cls, found.kind) == (Taps, PluginKind.SOURCE)
 
 
 def test_a_connector_is_found_by_the_names_of_those_whose_configurations_it_understands() -> None:
@@ -145,7 +145,7 @@ def test_of_several_with_one_class_name_the_highest_version_counts_or_else_the_f
     registry = Registry(classes)
     assert registry.connector("TapSource").cls is chosen
     assert [found.cls for found, _ in registry.shadowed] == lost
-    assert len(registry.of_kind(Kind.SOURCE)) == 1
+    assert len(registry.of_kind(PluginKind.SOURCE)) == 1
 
 
 class Lines(Taps):
@@ -204,7 +204,9 @@ def test_what_is_no_plugin_is_refused_with_the_reason(cls: object, why: str) -> 
 
 
 def test_plugins_are_listed_by_class_name() -> None:
-    listed = [found.plugin.class_name for found in REGISTRY.of_kind(Kind.SOURCE, Kind.SINK)]
+    listed = [
+        found.plugin.class_name for found in REGISTRY.of_kind(PluginKind.SOURCE, PluginKind.SINK)
+    ]
     assert listed == ["org.example.DrainSinkConnector", "org.example.TapSourceConnector"]
 
 
@@ -244,7 +246,7 @@ def test_a_plugin_that_cannot_be_loaded_is_skipped_and_named(
 
 def test_the_built_in_plugins_are_installed() -> None:
     registry = Registry.installed()
-    assert registry.connector("FileStreamSource").kind is Kind.SOURCE
-    assert registry.connector("FileStreamSink").kind is Kind.SINK
+    assert registry.connector("FileStreamSource").kind is PluginKind.SOURCE
+    assert registry.connector("FileStreamSink").kind is PluginKind.SINK
     for name in ("JsonConverter", "StringConverter", "ByteArrayConverter"):
         assert registry.converter(name) is not None

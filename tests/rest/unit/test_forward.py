@@ -16,7 +16,13 @@ import pytest
 from starlette.datastructures import Headers
 
 from penstock.cluster import events as e
-from penstock.cluster.herder.state import HerderState, Member, Membership, Settings, Stable
+from penstock.cluster.herder.state import (
+    GroupPlace,
+    HerderSettings,
+    HerderState,
+    Membership,
+    Stable,
+)
 from penstock.cluster.records import SessionKey
 from penstock.cluster.state import ClusterState
 from penstock.config import worker_keys
@@ -101,9 +107,9 @@ class FakeWorker:
     @property
     def state(self) -> HerderState:
         return HerderState(
-            Settings(URL, "me:8083"),
+            HerderSettings(URL, "me:8083"),
             cluster=ClusterState(session_key=self.key),
-            membership=Membership(Stable(Member("m1", 1, self.protocol, "m1", URL))),
+            membership=Membership(Stable(GroupPlace("m1", 1, self.protocol, "m1", URL))),
         )
 
     @property

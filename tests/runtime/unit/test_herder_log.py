@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cluster import events as e
 from penstock.cluster.herder import step
-from penstock.cluster.herder.state import HerderState, Settings
+from penstock.cluster.herder.state import HerderSettings, HerderState
 from penstock.cluster.protocol import (
     NO_WORK,
     Assignment,
@@ -47,7 +47,7 @@ class Told:
     """A herder whose steps are logged."""
 
     caplog: pytest.LogCaptureFixture
-    state: HerderState = field(default_factory=lambda: HerderState(Settings(ME, "me:8083")))
+    state: HerderState = field(default_factory=lambda: HerderState(HerderSettings(ME, "me:8083")))
     now: int = 1_000_000
     offset: int = 0
     generation: int = 0

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from penstock.api import Connector, Props
-from penstock.cluster.herder.runs import Phase, Run
+from penstock.cluster.herder.runs import Run, RunPhase
 from penstock.config.define import Config
 from penstock.runtime.instances import InstanceContext, Instances
 from penstock.testing.waiting import wait_until
@@ -29,11 +29,11 @@ class Watching(Connector):
 @pytest.mark.parametrize(
     ("runs", "kept"),
     [
-        ({"c": Run(3, Phase.RUNNING)}, True),
-        ({"c": Run(3, Phase.STARTING)}, True),
-        ({"c": Run(4, Phase.RUNNING)}, False),
-        ({"c": Run(3, Phase.PAUSED)}, False),
-        ({"c": Run(3, Phase.FAILED)}, False),
+        ({"c": Run(3, RunPhase.RUNNING)}, True),
+        ({"c": Run(3, RunPhase.STARTING)}, True),
+        ({"c": Run(4, RunPhase.RUNNING)}, False),
+        ({"c": Run(3, RunPhase.PAUSED)}, False),
+        ({"c": Run(3, RunPhase.FAILED)}, False),
         ({}, False),
     ],
 )

@@ -11,18 +11,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.api import Figure as InterceptorFigure
 from penstock.cluster.events import SparkReady
 from penstock.cluster.herder import step
-from penstock.cluster.herder.runs import Phase, Run
+from penstock.cluster.herder.runs import Run, RunPhase
 from penstock.cluster.herder.state import (
+    GroupPlace,
+    HerderSettings,
     HerderState,
-    Member,
     Membership,
-    Running,
-    Settings,
+    RunningWork,
     Stable,
 )
 from penstock.cluster.records import State, Status
 from penstock.cluster.recovery import Recovery
-from penstock.cluster.state import ClusterState, Entry
+from penstock.cluster.state import ClusterState, ConnectorEntry
 from penstock.cluster.statuses import StatusState
 from penstock.connectors.file import FILE_SINK, FILE_SOURCE, FileStreamSink, FileStreamSource
 from penstock.convert.header import SimpleHeaderConverter
@@ -37,7 +37,7 @@ from penstock.flow.driver.reports import (
 )
 from penstock.flow.plan import Conversion, ConverterPlan, SinkPlan, SourcePlan, Tolerance
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.group import Figure
+from penstock.kafka.group import ClientMetric
 from penstock.plugins.ref import PluginRef
 from penstock.plugins.registry import Registry
 from penstock.runtime.metric_table import SECTIONS, Slots
@@ -95,21 +95,21 @@ SOURCE_PLAN = SourcePlan(
     {},
 )
 STATE = replace(
-    HerderState(Settings("http://w:1/", "w:1")),
+    HerderState(HerderSettings("http://w:1/", "w:1")),
     cluster=ClusterState(
         1,
         {
-            "in": Entry({"connector.class": "FileStreamSource"}, task_count=1),
-            "out": Entry({"connector.class": "FileStreamSink"}, task_count=1),
+            "in": ConnectorEntry({"connector.class": "FileStreamSource"}, task_count=1),
+            "out": ConnectorEntry({"connector.class": "FileStreamSink"}, task_count=1),
         },
     ),
     statuses=StatusState(
         {"out": Status(State.RUNNING, "w:1", 1, None)},
         {"out": {0: Status(State.FAILED, "w:1", 1, "boom")}},
     ),
-    running=Running(
-        connectors={"in": Run(1, Phase.RUNNING), "out": Run(1, Phase.RUNNING)},
-        tasks={SOURCE: Run(1, Phase.RUNNING), SINK: Run(1, Phase.FAILED)},
+    running=RunningWork(
+        connectors={"in": Run(1, RunPhase.RUNNING), "out": Run(1, RunPhase.RUNNING)},
+        tasks={SOURCE: Run(1, RunPhase.RUNNING), SINK: Run(1, RunPhase.FAILED)},
         recoveries={SINK: Recovery((1, 2), 3)},
     ),
 )
@@ -229,7 +229,7 @@ def test_starts_and_rounds_are_counted(scraped: Scraped) -> None:
 
 
 def test_who_leads_and_by_which_protocol_are_labels(scraped: Scraped) -> None:
-    member = Member("m", 7, "sessioned", "m", "http://leader:1/")
+    member = GroupPlace("m", 7, "sessioned", "m", "http://leader:1/")
     state = replace(STATE, membership=Membership(Stable(member)))
     text = scraped.text(state)
     stem = "kafka_connect_worker_rebalance"
@@ -246,13 +246,13 @@ def test_shares_of_time_are_of_the_last_minute_or_of_what_there_was_of_it(
         f'kafka_connect_connector_task_{which}_ratio{{connector="in",task="0"}}'
         for which in ("running", "pause")
     )
-    metrics.phases({SOURCE: Run(1, Phase.STARTING)})
+    metrics.phases({SOURCE: Run(1, RunPhase.STARTING)})
     assert scraped[running] == 0
     clock.time += 10_000
-    metrics.phases({SOURCE: Run(1, Phase.RUNNING)})
+    metrics.phases({SOURCE: Run(1, RunPhase.RUNNING)})
     clock.time += 30_000
     assert (scraped[running], scraped[paused]) == (0.75, 0)
-    metrics.phases({SOURCE: Run(1, Phase.PAUSED)})
+    metrics.phases({SOURCE: Run(1, RunPhase.PAUSED)})
     clock.time += 40_000
     assert (scraped[running], scraped[paused]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     clock.time += 60_000
@@ -266,8 +266,8 @@ def test_how_far_behind_a_sink_is_and_how_slots_stand_are_shown(scraped: Scraped
     standings = {SINK: Standing(behind, 2, False, 0.75), SOURCE: Standing()}
     slots = Slots([SlotStanding(1, True, 4, 1000), SlotStanding(2, False, 1, 2000)], 3, 1)
     figures = [
-        Figure("connect-coordinator-metrics", "heartbeat-rate", 0.3),
-        Figure("connect-metrics", "connection-count", 2),
+        ClientMetric("connect-coordinator-metrics", "heartbeat-rate", 0.3),
+        ClientMetric("connect-metrics", "connection-count", 2),
     ]
     text = scraped.metrics.exposition(STATE, Registry([]), standings, figures, slots).decode()
     of = 'connector="out"'
@@ -287,7 +287,7 @@ def test_how_far_behind_a_sink_is_and_how_slots_stand_are_shown(scraped: Scraped
 
 
 def test_a_young_worker_tells_what_it_can(scraped: Scraped) -> None:
-    state, _ = step(HerderState(Settings("http://w:1/", "w:1")), SparkReady(), 0)
+    state, _ = step(HerderState(HerderSettings("http://w:1/", "w:1")), SparkReady(), 0)
     assert "penstock_spark_ready 1.0" in scraped.text(state)
 
 
@@ -306,7 +306,7 @@ def test_help_and_labels_are_those_of_the_table(scraped: Scraped) -> None:
     scraped.metrics.phases(STATE.running.tasks)
     standings = {SINK: Standing({TopicPartition("t", 0): 5}, 2, False, 0.75)}
     slots = Slots([SlotStanding(1, True, 4, 1000)], 3, 1)
-    member = Member("m", 7, "sessioned", "m", "http://leader:1/")
+    member = GroupPlace("m", 7, "sessioned", "m", "http://leader:1/")
     state = replace(STATE, membership=Membership(Stable(member)))
     registry = Registry([FileStreamSource, FileStreamSink])
     text = scraped.metrics.exposition(state, registry, standings, (), slots).decode()

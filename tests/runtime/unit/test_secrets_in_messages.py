@@ -19,7 +19,7 @@ from penstock.config.define import (
 )
 from penstock.config.redaction import without
 from penstock.config.worker import parse_distributed
-from penstock.plugins.registry import Kind, Registry
+from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime import validation
 from penstock.runtime.planning import Planner
 from penstock.runtime.providers import LogFilter, Providers
@@ -30,7 +30,7 @@ MARK = "S3cr3tMark"
 INSTALLED = Registry.installed()
 CONNECTORS = sorted(
     entry.plugin.class_name
-    for kind in (Kind.SOURCE, Kind.SINK)
+    for kind in (PluginKind.SOURCE, PluginKind.SINK)
     for entry in INSTALLED.of_kind(kind)
 )
 PLANTED = [

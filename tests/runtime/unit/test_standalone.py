@@ -15,7 +15,7 @@ from penstock.config import worker_keys as keys
 from penstock.errors import ConfigInvalid, StartupFailed
 from penstock.ids import TaskId
 from penstock.kafka.group import Callbacks
-from penstock.kafka.log import Entry
+from penstock.kafka.log import LogEntry
 from penstock.offsets.file import FileLog, OffsetFileInvalid, Offsets, decode, encode, read, write
 from penstock.runtime.reload import Held, Reloads
 from penstock.runtime.standalone import GroupOfOne, MemoryLog, lone_config
@@ -90,13 +90,13 @@ def test_settings_come_from_a_file_from_variables_and_from_both(tmp_path: Path) 
 
 
 def test_what_is_appended_to_memory_has_been_received() -> None:
-    seen: list[Entry] = []
+    seen: list[LogEntry] = []
     log = MemoryLog(seen.extend)
     log.start()
     assert log.append(b"k", b"1").result(0) == (0, 0)
     assert log.append(b"k", None).result(0) == (0, 1)
     log.read_to_end(0.0)
-    assert seen == [Entry(0, 0, b"k", b"1"), Entry(0, 1, b"k", None)]
+    assert seen == [LogEntry(0, 0, b"k", b"1"), LogEntry(0, 1, b"k", None)]
 
 
 def test_the_only_member_leads_every_round() -> None:
@@ -296,12 +296,12 @@ def test_a_write_replaces_the_file_at_once_and_keeps_links_and_modes(tmp_path: P
 def test_a_log_hands_over_the_file_and_writes_when_told_to_and_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "offsets"
     write(file, {b"a": b"1", b"gone": None})
-    seen: list[Entry] = []
+    seen: list[LogEntry] = []
     log = FileLog(file, 3600.0, seen.extend)
     log.start()
-    assert seen == [Entry(0, 0, b"a", b"1"), Entry(0, 1, b"gone", None)]
+    assert seen == [LogEntry(0, 0, b"a", b"1"), LogEntry(0, 1, b"gone", None)]
     assert log.append(b"b", b"2").result(0) == (0, 2)
-    assert seen[2:] == [Entry(0, 2, b"b", b"2")]
+    assert seen[2:] == [LogEntry(0, 2, b"b", b"2")]
     assert read(file) == {b"a": b"1", b"gone": None}  # an hour is not over
     log.flush()
     wait_until(lambda: read(file) == {b"a": b"1", b"gone": None, b"b": b"2"}, 5, "the file")

@@ -28,7 +28,6 @@ from penstock.api import (
 )
 from penstock.api.settings import INT, Config, ConfigDef, Key
 from penstock.testing.conformance import (
-    Running,
     SinkCase,
     SinkConformance,
     SourceCase,
@@ -400,7 +399,7 @@ def test_plugin_path() -> None:
             raise AssertionError("Failed to find any class that implements Connector …")
 
     with pytest.raises(AssertionError) as failure:
-        Case()._create(cast("Running", Refusing()), "bell", {})
+        Case()._create(cast(Any, Refusing()), "bell", {})
     assert failure.value.__notes__ == ["set `plugin_path` if the connector is not installed"]
 
 

@@ -12,7 +12,7 @@ import click
 from penstock.cli import files, show
 from penstock.cli.connectors import config_errors, file_argument, name_option, set_option
 from penstock.cli.exits import HasFailed, NotThere, NotValid, Unusable
-from penstock.cli.session import Session, pass_session
+from penstock.cli.session import CommandSession, pass_session
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.config.properties import ConnectorFile
     from penstock.flow.plan import SinkPlan, SourcePlan
-    from penstock.plugins.registry import Kind, Registry
+    from penstock.plugins.registry import PluginKind, Registry
     from penstock.runtime.planning import Planner
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -80,7 +80,7 @@ _WORKER: Final[Mapping[str, str]] = {
 @set_option
 @pass_session
 def preview(
-    session: Session,
+    session: CommandSession,
     file: str,
     rows: int | None,
     wait_s: float,
@@ -104,13 +104,13 @@ def preview(
     Exits with 3 if the configuration is invalid, with 4 if the task would fail.
     """
     from penstock.flow.plan import SinkPlan
-    from penstock.plugins.registry import Kind
+    from penstock.plugins.registry import PluginKind
 
     connector = files.read_connector(file, name, files.settings(pairs))
     planner, registry, origin = _planner(session, worker_file, bootstrap)
     try:
         kind = _kind(registry, connector)
-        if kind is Kind.SINK:
+        if kind is PluginKind.SINK:
             _demand_preview(registry, connector)
         _demand_valid(planner, connector)
         plans = _plans(planner, connector)
@@ -129,9 +129,9 @@ def preview(
 
 
 def _show_source(
-    session: Session, name: str, plans: list[SourcePlan], rows: int | None, wait_s: float
+    session: CommandSession, name: str, plans: list[SourcePlan], rows: int | None, wait_s: float
 ) -> None:
-    from penstock.cli.previews.source import Shown, SourcePreview, as_shown
+    from penstock.cli.previews.source import PreviewOutput, SourcePreview, as_shown
 
     deadline = session.clock.now() + int(wait_s * 1000)
 
@@ -142,7 +142,7 @@ def _show_source(
             session.pause(min(idle_ms, remaining_ms) / 1000)
         return remaining_ms > 0
 
-    shown = Shown(rows or _SOURCE_ROWS)
+    shown = PreviewOutput(rows or _SOURCE_ROWS)
     for plan in plans:
         reading = SourcePreview(as_shown(plan), shown)
         _guarded(plan, partial(reading.run, wait_for_more))
@@ -163,7 +163,7 @@ def _guarded(plan: SourcePlan | SinkPlan, run: Callable[[], None]) -> None:
 
 
 def _planner(
-    session: Session, worker_file: Path | None, bootstrap: str | None
+    session: CommandSession, worker_file: Path | None, bootstrap: str | None
 ) -> tuple[Planner, Registry, str]:
     """A planner with a worker's settings, its registry, and the origin of Kafka's address."""
     from penstock.cli import start
@@ -189,7 +189,7 @@ def _planner(
     return planner, registry, origin
 
 
-def _kind(registry: Registry, connector: ConnectorFile) -> Kind:
+def _kind(registry: Registry, connector: ConnectorFile) -> PluginKind:
     class_name = connector.config.get("connector.class")
     if not class_name:
         raise NotValid('Missing required configuration "connector.class".')

@@ -13,7 +13,7 @@ import click
 from penstock.cli import show
 from penstock.cli.exits import HasFailed, NotThere
 from penstock.cli.records import reading
-from penstock.cli.records.settings import Settings
+from penstock.cli.records.settings import RecordsSettings
 from penstock.data.records import Column, Header, Records
 from penstock.data.schema import BYTES
 from penstock.flow.stage.failures import describe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from penstock.api import SinkWriter
-    from penstock.cli.session import Session
+    from penstock.cli.session import CommandSession
     from penstock.flow.plan import SinkPlan
 
 _SHOWN: Final = 20  # refused records to show
@@ -35,12 +35,14 @@ class SinkPreview:
     """Runs a task's records through its pipeline, and through a writer that writes nothing."""
 
     def __init__(
-        self, session: Session, plan: SinkPlan, origin: str, rows: int, start: str
+        self, session: CommandSession, plan: SinkPlan, origin: str, rows: int, start: str
     ) -> None:
         """`origin`: where Kafka's address comes from; `rows`: records of each partition."""
         self._session = session
         self._plan = plan
-        self._settings = Settings(plan.consumer["bootstrap.servers"], origin, plan.consumer, {})
+        self._settings = RecordsSettings(
+            plan.consumer["bootstrap.servers"], origin, plan.consumer, {}
+        )
         self._rows = rows
         self._start = reading.start_of(start, session.clock.now())
         self._read = 0

@@ -50,7 +50,7 @@ def _json_converter() -> ConverterPlan:
     return ConverterPlan(PluginRef.of(JsonConverter), JsonConverter.plugin.config.parse(settings))
 
 
-class Shown:
+class PreviewOutput:
     """The output so far. A topic is full if it has enough records, or if too many were read."""
 
     def __init__(self, rows: int) -> None:
@@ -66,7 +66,7 @@ class Shown:
 class SourcePreview:
     """Reads the beginning of one task's share."""
 
-    def __init__(self, plan: SourcePlan, shown: Shown) -> None:
+    def __init__(self, plan: SourcePlan, shown: PreviewOutput) -> None:
         from penstock.flow.stage.pipeline import Pipeline, source_steps
 
         steps = source_steps(plan.conversion)

@@ -14,12 +14,12 @@ import click
 from penstock.cli import show
 from penstock.cli.exits import CommandError, Exit, Unusable
 from penstock.cli.records.settings import FORMATS, JSON, LINE
-from penstock.cli.session import Session, common, connector_names, pass_session
+from penstock.cli.session import CommandSession, common, connector_names, pass_session
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-    from penstock.cli.records.settings import Settings
+    from penstock.cli.records.settings import RecordsSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,7 +99,7 @@ def _options(command: F) -> F:
 @common
 @pass_session
 def read(
-    session: Session,
+    session: CommandSession,
     /,
     topic: str,
     start: str,
@@ -164,7 +164,7 @@ def read(
 @common
 @pass_session
 def write(
-    session: Session,
+    session: CommandSession,
     /,
     topic: str,
     file: str,
@@ -207,10 +207,10 @@ def write(
     show.note(f"{writer.stored} record{plural} written to '{topic}'.")
 
 
-def _gathered(session: Session, client: str, choices: dict[str, Any]) -> Settings:
+def _gathered(session: CommandSession, client: str, choices: dict[str, Any]) -> RecordsSettings:
     from penstock.cli.records import settings
 
-    options = settings.Options(
+    options = settings.ConverterOptions(
         choices["bootstrap"],
         choices["connector"],
         choices["worker"],
@@ -220,7 +220,7 @@ def _gathered(session: Session, client: str, choices: dict[str, Any]) -> Setting
     return settings.gather(session, options, client)
 
 
-def _create(session: Session, client: AdminClient, topic: str) -> None:
+def _create(session: CommandSession, client: AdminClient, topic: str) -> None:
     """Creates the topic with the broker's defaults if it does not exist; returns when the broker
     knows it. Raises CommandError."""
     from confluent_kafka import KafkaError, KafkaException

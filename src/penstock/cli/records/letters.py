@@ -18,7 +18,7 @@ _DIRECT: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class LetterHeaders:
     """Why a record is a dead letter; fields without a header are empty."""
 
     connector: str
@@ -70,7 +70,7 @@ class Letter:
         return lines
 
 
-def letter(headers: Headers) -> Letter | None:
+def letter(headers: Headers) -> LetterHeaders | None:
     """The failure that a record's headers describe; None if it is not a dead letter."""
     context: dict[str, str] = {}
     for name, value in headers:
@@ -80,7 +80,7 @@ def letter(headers: Headers) -> Letter | None:
         return None
     trace, message = context.get("exception.stacktrace", ""), context.get("exception.message", "")
     cause = root_cause(trace)
-    return Letter(
+    return LetterHeaders(
         connector=context.get("connector.name", ""),
         task=context.get("task.id", ""),
         stage=context.get("stage", ""),

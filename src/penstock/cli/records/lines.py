@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from penstock.cli.records.letters import PREFIX, Letter
+from penstock.cli.records.letters import PREFIX, LetterHeaders
 from penstock.cli.records.sides import NOTHING, Cell, Unwritable, parse_json, text_of
 from penstock.convert.json_write import dump
 
@@ -31,7 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRecord:
     """One record of a topic, its cells decoded."""
 
     topic: str
@@ -41,7 +41,7 @@ class Shown:
     key: Cell
     value: Cell
     headers: HeaderCells
-    letter: Letter | None = None
+    letter: LetterHeaders | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Written:
     timestamp: int | None = None
 
 
-def json_line(shown: Shown) -> bytes:
+def json_line(shown: ShownRecord) -> bytes:
     document: dict[str, Any] = {
         "topic": shown.topic,
         "partition": shown.partition,
@@ -79,7 +79,7 @@ def _members(name: str, cell: Cell, prefix: str) -> dict[str, Any]:
     return members | {f"{prefix}{part}": value for part, value in parts if value is not None}
 
 
-def text_lines(shown: Shown, *, headers: bool, trace: bool) -> list[str]:
+def text_lines(shown: ShownRecord, *, headers: bool, trace: bool) -> list[str]:
     """The record on a line, followed by lines for its headers, if requested, the converter's error,
     and why it is a dead letter."""
     timestamp = "" if shown.timestamp is None else f" {timestamp_text(shown.timestamp)}"

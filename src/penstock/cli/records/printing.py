@@ -11,15 +11,15 @@ from confluent_kafka import Message
 from penstock.cli import show
 from penstock.cli.exits import Exit
 from penstock.cli.records.letters import letter
-from penstock.cli.records.lines import HeaderCells, Shown, json_line, text_lines
-from penstock.cli.records.settings import JSON, RAW, SIDES, Settings
+from penstock.cli.records.lines import HeaderCells, ShownRecord, json_line, text_lines
+from penstock.cli.records.settings import JSON, RAW, SIDES, RecordsSettings
 from penstock.cli.records.sides import Guessed, framed, side_of
 
 
 class Printer:
     """Prints records, and notes once how records without a named converter are shown."""
 
-    def __init__(self, settings: Settings, form: str, *, headers: bool, trace: bool) -> None:
+    def __init__(self, settings: RecordsSettings, form: str, *, headers: bool, trace: bool) -> None:
         self._form = form
         self._headers = headers
         self._trace = trace
@@ -48,7 +48,7 @@ class Printer:
                 lines = text_lines(shown, headers=self._headers, trace=self._trace)
                 yield "".join(f"{show.plain(line)}\n" for line in lines)
 
-    def _shown(self, batch: Sequence[Message]) -> Iterator[Shown]:
+    def _shown(self, batch: Sequence[Message]) -> Iterator[ShownRecord]:
         topics = [message.topic() or "" for message in batch]
         raw_keys, raw_values = (
             [message.key() for message in batch],
@@ -61,7 +61,7 @@ class Printer:
         for row, message in enumerate(batch):
             self._failed += keys[row].error is not None or values[row].error is not None
             kind, ms = message.timestamp()
-            yield Shown(
+            yield ShownRecord(
                 topics[row],
                 message.partition() or 0,
                 message.offset() or 0,

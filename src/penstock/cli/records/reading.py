@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.cli.exits import CommandError, NoAnswer, NotThere, Unusable
-from penstock.cli.records.settings import VARIABLE, Settings, settings_checked
+from penstock.cli.records.settings import VARIABLE, RecordsSettings, settings_checked
 from penstock.clock import Clock
 from penstock.errors import StartupFailed
 from penstock.kafka import admin, clients
@@ -92,7 +92,7 @@ def start_of(text: str, now_ms: int) -> Start:
     return Start(From.TIME, int(moment.timestamp() * 1000))
 
 
-def connect(settings: Settings) -> AdminClient:
+def connect(settings: RecordsSettings) -> AdminClient:
     """An admin client. Raises NoAnswer when no broker answers."""
     java = settings.java
     try:
@@ -111,7 +111,7 @@ def connect(settings: Settings) -> AdminClient:
     return client
 
 
-def partitions_of(client: AdminClient, topic: str, settings: Settings) -> list[int]:
+def partitions_of(client: AdminClient, topic: str, settings: RecordsSettings) -> list[int]:
     """The topic's partitions. Raises NotThere."""
     topics = client.list_topics(timeout=_ASK_S).topics  # naming the topic could create it
     metadata = topics.get(topic)
@@ -172,7 +172,7 @@ def _offsets(
 
 
 def messages(
-    settings: Settings,
+    settings: RecordsSettings,
     topic: str,
     ranges: dict[int, Range],
     clock: Clock,

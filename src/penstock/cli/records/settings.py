@@ -28,7 +28,7 @@ from penstock.errors import ConfigInvalid
 
 if TYPE_CHECKING:
     from penstock.api import HeaderConverter
-    from penstock.cli.session import Session
+    from penstock.cli.session import CommandSession
     from penstock.kafka.clients import Translated
     from penstock.plugins.registry import Registry
 
@@ -50,7 +50,7 @@ _NOT_OURS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConverterOptions:
     """The options of the command line."""
 
     bootstrap: str | None = None
@@ -61,7 +61,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RecordsSettings:
     """The effective settings. Sides without a named converter are missing in `converters`."""
 
     bootstrap: str
@@ -83,7 +83,7 @@ class Settings:
         return {"log_level": 0, **translated.settings}
 
 
-def gather(session: Session, options: Options, client: str) -> Settings:
+def gather(session: CommandSession, options: ConverterOptions, client: str) -> RecordsSettings:
     """Everything that a `client` (`consumer` or `producer`) needs. Raises Unusable, NotThere for an
     unknown connector or converter, ConfigInvalid, and StartupFailed for an unreadable file."""
     from penstock.cli import start
@@ -104,7 +104,9 @@ def gather(session: Session, options: Options, client: str) -> Settings:
         key: text for key, text in pairs.items() if not key.startswith(tuple(map(_prefix, SIDES)))
     }
     java = {**_client(client, connector, worker), **explicit, _BOOTSTRAP: bootstrap}
-    return Settings(bootstrap, origin, java, converters, options.connector, frozenset(explicit))
+    return RecordsSettings(
+        bootstrap, origin, java, converters, options.connector, frozenset(explicit)
+    )
 
 
 @contextmanager
@@ -169,7 +171,7 @@ class _Local:
         return {key: text for key, text in resolved.items() if text is not None}
 
 
-def _connector(session: Session, name: str | None) -> Mapping[str, str]:
+def _connector(session: CommandSession, name: str | None) -> Mapping[str, str]:
     """The connector's converters and client settings."""
     if name is None:
         return {}
@@ -184,8 +186,8 @@ def _connector(session: Session, name: str | None) -> Mapping[str, str]:
 
 
 def _bootstrap(
-    session: Session,
-    options: Options,
+    session: CommandSession,
+    options: ConverterOptions,
     client: str,
     pairs: Mapping[str, str],
     connector: Mapping[str, str],
@@ -233,7 +235,7 @@ def _prefix(side: str) -> str:
 def _converter(
     local: _Local,
     side: str,
-    options: Options,
+    options: ConverterOptions,
     pairs: Mapping[str, str],
     connector: Mapping[str, str],
     worker: Mapping[str, str],

@@ -26,7 +26,7 @@ from penstock.errors import DataError
 
 if TYPE_CHECKING:
     from penstock.api import HeaderConverter
-    from penstock.cli.records.settings import Settings
+    from penstock.cli.records.settings import RecordsSettings
 
 BASE64: Final = "base64"
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # not in texts
@@ -105,7 +105,7 @@ def framed(cell: bytes | None) -> int | None:
     return int.from_bytes(cell[1:_REGISTRY_FRAME], "big") or None
 
 
-class Converted:
+class ConvertedSide:
     """A side with a converter."""
 
     named = True
@@ -204,7 +204,7 @@ class Converted:
             ) from error
 
 
-Side = Guessed | Converted
+Side = Guessed | ConvertedSide
 
 
 def raw(cell: bytes) -> Cell:
@@ -319,7 +319,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def side_of(settings: Settings, side: str) -> Side:
+def side_of(settings: RecordsSettings, side: str) -> Side:
     """A side according to the settings; headers without a converter are texts."""
     converter = settings.converters.get(side)
-    return Guessed(json=side != "header") if converter is None else Converted(converter)
+    return Guessed(json=side != "header") if converter is None else ConvertedSide(converter)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.cli.exits import CommandError, Unusable
 from penstock.cli.records.lines import Written, record_of
-from penstock.cli.records.settings import JSON, RAW, SIDES, Settings, settings_checked
+from penstock.cli.records.settings import JSON, RAW, SIDES, RecordsSettings, settings_checked
 from penstock.cli.records.sides import NOTHING, Cell, Side, Unwritable, side_of
 from penstock.kafka import clients
 
@@ -27,7 +27,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Writer:
     """Sends records to a topic; `close` returns when Kafka has stored them."""
 
-    def __init__(self, settings: Settings, topic: str, partition: int | None) -> None:
+    def __init__(self, settings: RecordsSettings, topic: str, partition: int | None) -> None:
         java = {**_DEFAULTS, **settings.java}
         with settings_checked():
             config: dict[str, Any] = {
@@ -85,7 +85,9 @@ class Writer:
 class Lines:
     """Writes lines into a topic, in one of three formats."""
 
-    def __init__(self, settings: Settings, topic: str, form: str, separator: str | None) -> None:
+    def __init__(
+        self, settings: RecordsSettings, topic: str, form: str, separator: str | None
+    ) -> None:
         self._topic = topic
         self._form = form
         self._separator = separator

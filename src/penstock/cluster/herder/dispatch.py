@@ -31,7 +31,7 @@ from penstock.cluster.herder import (
 )
 from penstock.cluster.herder.state import HerderState
 from penstock.cluster.herder.turn import Turn
-from penstock.cluster.records import SessionKey, Skipped, decode_config
+from penstock.cluster.records import SessionKey, SkippedRecord, decode_config
 from penstock.cluster.state import fold_all
 
 
@@ -106,7 +106,7 @@ def _on_config(turn: Turn, event: e.ConfigRead) -> None:
     turn.commands += [
         e.NoteSkipped("config", at, record.reason)
         for at, record in records
-        if isinstance(record, Skipped)
+        if isinstance(record, SkippedRecord)
     ]
     turn.cluster, changes = fold_all(turn.cluster, records)
     if not turn.membership.ready:

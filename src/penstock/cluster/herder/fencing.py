@@ -17,13 +17,13 @@ from penstock.cluster.fencing import (
     NOT_READ,
     NOT_READ_AGAIN,
     PERMANENT,
+    FencingStage,
     Preflight,
     Round,
-    Stage,
     need,
 )
 from penstock.cluster.herder import restarts, statuses, writes
-from penstock.cluster.herder.runs import Phase
+from penstock.cluster.herder.runs import RunPhase
 from penstock.cluster.herder.state import NoAccess
 from penstock.cluster.herder.turn import Turn
 from penstock.cluster.herder.writes import RETRY_MIN_MS
@@ -50,7 +50,7 @@ def _join_round(turn: Turn, connector: str) -> Round:
     """The existing round, or a new one, which begins by reading the config topic."""
     round = turn.fencing.rounds.get(connector)
     if round is None:
-        round = Round(turn.number(), Stage.READING)
+        round = Round(turn.number(), FencingStage.READING)
         timeout_ms = turn.state.settings.sync_timeout_ms
         turn.commands.append(e.ReadConfigToEnd(timeout_ms, round.ticket))
     return round
@@ -66,9 +66,9 @@ def on_round_read(turn: Turn, event: e.ConfigEndReached) -> None:
     connector, round = next(matching, ("", None))
     if round is None:
         return  # it is over
-    if round.stage is Stage.CHECKING:
+    if round.stage is FencingStage.CHECKING:
         if event.in_time:  # a newer task set would have ended the round when it was read
-            _set_round(turn, connector, replace(round, stage=Stage.RECORDING))
+            _set_round(turn, connector, replace(round, stage=FencingStage.RECORDING))
         else:
             end_round(turn, connector, NOT_READ_AGAIN)
         return
@@ -80,11 +80,13 @@ def on_round_read(turn: Turn, event: e.ConfigEndReached) -> None:
     elif (needed := need(turn.cluster, connector)) is None:
         end_round(turn, connector, e.Done())
     elif needed.fence:
-        _set_round(turn, connector, replace(round, stage=Stage.FENCING, tasks=needed.tasks))
+        _set_round(turn, connector, replace(round, stage=FencingStage.FENCING, tasks=needed.tasks))
         fence = e.FenceProducers(connector, round.ticket, config, needed.fence)
         turn.commands.append(fence)
     else:
-        _set_round(turn, connector, replace(round, stage=Stage.RECORDING, tasks=needed.tasks))
+        _set_round(
+            turn, connector, replace(round, stage=FencingStage.RECORDING, tasks=needed.tasks)
+        )
 
 
 def on_fenced(turn: Turn, event: e.ProducersFenced) -> None:
@@ -96,7 +98,7 @@ def on_fenced(turn: Turn, event: e.ProducersFenced) -> None:
         text = f"Failed to perform zombie fencing: {event.error}"
         end_round(turn, event.connector, e.Refused(500, text))
         return
-    _set_round(turn, event.connector, replace(round, stage=Stage.CHECKING))
+    _set_round(turn, event.connector, replace(round, stage=FencingStage.CHECKING))
     timeout_ms = turn.state.settings.sync_timeout_ms
     turn.commands.append(e.ReadConfigToEnd(timeout_ms, round.ticket))
 
@@ -107,14 +109,14 @@ def record_rounds(turn: Turn) -> None:
     recording = [
         (connector, round)
         for connector, round in turn.fencing.rounds.items()
-        if round.stage is Stage.RECORDING
+        if round.stage is FencingStage.RECORDING
     ]
     if not recording or not turn.state.may_write():
         return
     writing = turn.requests.writing()
     for connector, round in recording:
         if connector not in writing:
-            _set_round(turn, connector, replace(round, stage=Stage.WRITING))
+            _set_round(turn, connector, replace(round, stage=FencingStage.WRITING))
             record = TaskFencing(connector, round.tasks)
             writes.write(turn, connector, None, e.Done(), [(record,)], round=round.ticket)
 
@@ -140,7 +142,7 @@ def ask_fences(turn: Turn) -> None:
     """Asks the leader for the rounds that tasks wait for; drops those no task waits for."""
     if not turn.fencing.preflights:
         return
-    waiting = {task.connector for task, run in turn.tasks.items() if run.phase is Phase.FENCING}
+    waiting = {task.connector for task, run in turn.tasks.items() if run.phase is RunPhase.FENCING}
     for connector, preflight in list(turn.fencing.preflights.items()):
         if connector not in waiting:
             turn.fencing = turn.fencing.with_preflight(connector, None)
@@ -168,7 +170,7 @@ def on_fence_answer(turn: Turn, connector: str, ticket: int, result: e.Result) -
     tasks = [
         (task, run)
         for task, run in turn.tasks.items()
-        if task.connector == connector and run.phase is Phase.FENCING
+        if task.connector == connector and run.phase is RunPhase.FENCING
     ]
     over = turn.now - preflight.since >= GIVE_UP_MS
     if isinstance(result, e.Done):
@@ -179,7 +181,7 @@ def on_fence_answer(turn: Turn, connector: str, ticket: int, result: e.Result) -
         turn.fencing = turn.fencing.with_preflight(connector, None)
         for task, run in tasks:
             trace = restarts.recover(turn, task, result.message, result.status not in PERMANENT)
-            turn.tasks.set(task, replace(run, phase=Phase.FAILED, trace=trace))
+            turn.tasks.set(task, replace(run, phase=RunPhase.FAILED, trace=trace))
             statuses.put_task(turn, task, State.FAILED, trace)
     else:
         delay = int(_BACKOFF.delay_ms(preflight.attempts))

@@ -23,10 +23,10 @@ from penstock.cluster.herder.state import (
     AcquiringAccess,
     AwaitingSpark,
     BackingOff,
+    GroupPlace,
     Joining,
     Leadership,
     Life,
-    Member,
     NoAccess,
     Replaying,
     Stable,
@@ -256,7 +256,7 @@ def on_joined(turn: Turn, event: e.Joined) -> None:
         membership = replace(turn.membership, rejoin_at=turn.now + RETRY_MIN_MS)
         turn.membership = membership.rebalanced(Joining(before, membership.offered))
         return
-    member = Member(
+    member = GroupPlace(
         event.member, event.generation, event.protocol, assignment.leader, assignment.leader_url
     )
     if not member.leads:  # a leader remembers only its own rebalances
@@ -274,7 +274,7 @@ def on_joined(turn: Turn, event: e.Joined) -> None:
     agree(turn, synced=False)
 
 
-def _take_on(turn: Turn, assignment: Assignment, member: Member) -> None:
+def _take_on(turn: Turn, assignment: Assignment, member: GroupPlace) -> None:
     """Adopts the assignment, so that the metadata of the next rebalance includes it
     (kafka-connect.md §5.5).
 

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from penstock.cluster import events as e
 from penstock.cluster.fencing import NEW_TASKS, Preflight
 from penstock.cluster.herder import fencing, membership, restarts, statuses
-from penstock.cluster.herder.runs import SHOWN, Phase, Run
+from penstock.cluster.herder.runs import SHOWN, Run, RunPhase
 from penstock.cluster.herder.turn import Turn
 from penstock.cluster.protocol import NO_WORK
 from penstock.cluster.records import State, Target
@@ -35,7 +35,7 @@ def react(turn: Turn, changes: Changes) -> None:
         # A resumed connector generates its task configurations again (kafka-connect.md §5.7); one
         # that failed has to be restarted before it is resumed (kafka-connect.md §6.2).
         run = turn.connectors.get(connector)
-        if run is not None and run.phase is not Phase.FAILED:
+        if run is not None and run.phase is not RunPhase.FAILED:
             turn.connectors.mark_stale(connector)
     for connector in sorted(changes.committed | changes.removed):
         # Earlier rounds and preflights are about an older task set.
@@ -56,9 +56,9 @@ def react(turn: Turn, changes: Changes) -> None:
 def on_task_started(turn: Turn, event: e.TaskStarted) -> None:
     """A task runs."""
     run = turn.tasks.get(event.task)
-    if run is None or run.run != event.run or run.phase is not Phase.STARTING:
+    if run is None or run.run != event.run or run.phase is not RunPhase.STARTING:
         return  # stopped, or failed meanwhile
-    turn.tasks.set(event.task, replace(run, phase=Phase.RUNNING))
+    turn.tasks.set(event.task, replace(run, phase=RunPhase.RUNNING))
     if turn.is_ours(event.task):
         statuses.put_task(turn, event.task, State.RUNNING)
 
@@ -66,7 +66,7 @@ def on_task_started(turn: Turn, event: e.TaskStarted) -> None:
 def on_task_failed(turn: Turn, event: e.TaskFailed) -> None:
     """A task has failed; its restart may be scheduled."""
     run = turn.tasks.get(event.task)
-    if run is None or run.run != event.run or run.phase is Phase.STOPPING:
+    if run is None or run.run != event.run or run.phase is RunPhase.STOPPING:
         return  # stopped or revoked meanwhile: its owner reports it
     if not turn.is_ours(event.task):  # it would have been stopped anyway
         turn.tasks.set(event.task, None)
@@ -74,7 +74,7 @@ def on_task_failed(turn: Turn, event: e.TaskFailed) -> None:
         statuses.put_task(turn, event.task, State.UNASSIGNED)
         return
     trace = restarts.recover(turn, event.task, event.trace, event.retriable)
-    turn.tasks.set(event.task, replace(run, phase=Phase.FAILED, trace=trace))
+    turn.tasks.set(event.task, replace(run, phase=RunPhase.FAILED, trace=trace))
     statuses.put_task(turn, event.task, State.FAILED, trace)
 
 
@@ -129,22 +129,22 @@ def _settle_connector(turn: Turn, name: str) -> None:
             statuses.put_connector(turn, name, State.UNASSIGNED)
         return
     target = turn.cluster.target(name)
-    failed = run is not None and run.phase is Phase.FAILED and not run.stale
+    failed = run is not None and run.phase is RunPhase.FAILED and not run.stale
     if failed and target is not Target.STOPPED:
         return  # a failed connector only obeys a stop (kafka-connect.md §6.2)
     if target is Target.PAUSED or target is Target.STOPPED:
-        phase = Phase.PAUSED if target is Target.PAUSED else Phase.STOPPED
+        phase = RunPhase.PAUSED if target is Target.PAUSED else RunPhase.STOPPED
         if run is None or run.phase is not phase or run.stale:
             restarts.on_restarted(turn, name)
             turn.running = turn.running.with_asking(name, None)
             turn.connectors.set(name, Run(turn.number(), phase))
             statuses.put_connector(turn, name, SHOWN[phase])
         return
-    at_rest = run is not None and run.phase in (Phase.PAUSED, Phase.STOPPED)
+    at_rest = run is not None and run.phase in (RunPhase.PAUSED, RunPhase.STOPPED)
     if (run is not None and not at_rest and not run.stale) or not turn.membership.may_start():
         return
     number = turn.number()
-    turn.connectors.set(name, Run(number, Phase.STARTING))
+    turn.connectors.set(name, Run(number, RunPhase.STARTING))
     restarts.on_restarted(turn, name)
     turn.requests = turn.requests.with_plan(name, None)
     turn.running = turn.running.with_asking(name, None)
@@ -160,33 +160,39 @@ def _settle_task(turn: Turn, task: TaskId) -> None:
             _begin(turn, task, should_run)
         return
     match run.phase:
-        case Phase.STARTING | Phase.STOPPING:
+        case RunPhase.STARTING | RunPhase.STOPPING:
             return  # its TaskStarted or TaskStopped will follow
-        case Phase.RUNNING:
+        case RunPhase.RUNNING:
             if not should_run or run.stale:
-                turn.tasks.set(task, replace(run, phase=Phase.STOPPING))
+                turn.tasks.set(task, replace(run, phase=RunPhase.STOPPING))
                 turn.commands.append(e.StopTask(task, run.run))
-        case Phase.WAITING | Phase.FENCING | Phase.PAUSED | Phase.FAILED | Phase.STOPPED:
+        case (
+            RunPhase.WAITING
+            | RunPhase.FENCING
+            | RunPhase.PAUSED
+            | RunPhase.FAILED
+            | RunPhase.STOPPED
+        ):
             if not ours:
                 turn.tasks.set(task, None)
                 restarts.forget_recovery(turn, task)
-                if run.phase is not Phase.FAILED:  # a failed task keeps its status
+                if run.phase is not RunPhase.FAILED:  # a failed task keeps its status
                     statuses.put_task(turn, task, State.UNASSIGNED)
             elif run.stale or _may_move_on(turn, run.phase, should_run):
                 _begin(turn, task, should_run)
-            elif run.phase is Phase.FENCING and turn.fencing.granted(task.connector):
+            elif run.phase is RunPhase.FENCING and turn.fencing.granted(task.connector):
                 _start(turn, task, run.run, unclean=run.unclean)
         case _:
             assert_never(run.phase)
 
 
-def _may_move_on(turn: Turn, phase: Phase, should_run: bool) -> bool:
+def _may_move_on(turn: Turn, phase: RunPhase, should_run: bool) -> bool:
     match phase:
-        case Phase.WAITING:
+        case RunPhase.WAITING:
             return turn.running.spark_ready or not should_run
-        case Phase.FENCING:
+        case RunPhase.FENCING:
             return not should_run
-        case Phase.PAUSED:
+        case RunPhase.PAUSED:
             return should_run
         case _:
             # kafka-connect.md §6.1: a failed task stays failed until it is restarted
@@ -197,7 +203,7 @@ def _begin(turn: Turn, task: TaskId, should_run: bool) -> None:
     """Starts a task of ours that is not running, or pauses it before it starts."""
     restarts.on_restarted(turn, task)
     if not should_run:
-        turn.tasks.set(task, Run(turn.number(), Phase.PAUSED))
+        turn.tasks.set(task, Run(turn.number(), RunPhase.PAUSED))
         statuses.put_task(turn, task, State.PAUSED)
         return
     config = turn.cluster.config(task.connector)
@@ -206,10 +212,10 @@ def _begin(turn: Turn, task: TaskId, should_run: bool) -> None:
         return
     number, unclean = turn.number(), _ended_uncleanly(turn, task)
     if not turn.running.spark_ready:
-        turn.tasks.set(task, Run(number, Phase.WAITING, unclean=unclean))
+        turn.tasks.set(task, Run(number, RunPhase.WAITING, unclean=unclean))
         statuses.put_task(turn, task, State.UNASSIGNED, WARMING_UP)
     elif fencing.needs_fencing(turn, config) and not turn.fencing.granted(task.connector):
-        turn.tasks.set(task, Run(number, Phase.FENCING, unclean=unclean))
+        turn.tasks.set(task, Run(number, RunPhase.FENCING, unclean=unclean))
         if task.connector not in turn.fencing.preflights:
             wish = Preflight(turn.now, at=turn.now)
             turn.fencing = turn.fencing.with_preflight(task.connector, wish)
@@ -222,7 +228,7 @@ def _ended_uncleanly(turn: Turn, task: TaskId) -> bool:
     died, so that its status is still RUNNING though no worker runs it."""
     run = turn.tasks.get(task)
     if run is not None:
-        return run.unclean or run.phase is Phase.FAILED
+        return run.unclean or run.phase is RunPhase.FAILED
     status = turn.statuses.task(task)
     return status is not None and status.state is State.RUNNING
 
@@ -233,7 +239,7 @@ def _start(turn: Turn, task: TaskId, number: int, *, unclean: bool) -> None:
     config, task_config = cluster.config(task.connector), cluster.task_config(task)
     if config is None or task_config is None or not turn.membership.may_start():
         return
-    turn.tasks.set(task, Run(number, Phase.STARTING))
+    turn.tasks.set(task, Run(number, RunPhase.STARTING))
     generation = cluster.generation(task.connector)
     turn.commands.append(e.StartTask(task, number, config, task_config, generation, unclean))
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.cluster.assign import Item
 from penstock.cluster.herder import statuses
-from penstock.cluster.herder.runs import Phase, Run
+from penstock.cluster.herder.runs import Run, RunPhase
 from penstock.cluster.herder.turn import Turn
 from penstock.cluster.records import RestartRequest, State, Target
 from penstock.cluster.recovery import Recovery
@@ -21,13 +21,13 @@ def restart(turn: Turn, request: RestartRequest) -> None:
     """Restarts this worker's share of a connector (KIP-745)."""
     connector, only_failed = request.connector, request.only_failed
     run = turn.connectors.get(connector)
-    if run is not None and (not only_failed or run.phase is Phase.FAILED):
+    if run is not None and (not only_failed or run.phase is RunPhase.FAILED):
         restart_connector(turn, connector)
     if not request.include_tasks:
         return
     for task in [task for task in turn.tasks if task.connector == connector]:
         owned = turn.tasks.get(task)
-        if owned is not None and (not only_failed or owned.phase is Phase.FAILED):
+        if owned is not None and (not only_failed or owned.phase is RunPhase.FAILED):
             restart_task(turn, task)
 
 
@@ -92,7 +92,7 @@ def _connector(item: Item) -> str:
 
 
 def _has_failed(run: Run | None) -> bool:
-    return run is not None and run.phase is Phase.FAILED
+    return run is not None and run.phase is RunPhase.FAILED
 
 
 def widest(requests: Iterable[RestartRequest]) -> list[RestartRequest]:

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from penstock.cluster.records import State
 
 
-class Phase(Enum):
+class RunPhase(Enum):
     """The phase of a connector instance or task on this worker."""
 
     WAITING = "waiting"  # a task, for Spark to start
@@ -23,8 +23,8 @@ class Phase(Enum):
     FAILED = "failed"
 
 
-P: TypeAlias = Phase
-PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+P: TypeAlias = RunPhase
+PHASE_MOVES: Final[Mapping[RunPhase, frozenset[RunPhase]]] = {
     P.WAITING: frozenset({P.FENCING, P.STARTING, P.PAUSED}),
     P.FENCING: frozenset({P.STARTING, P.PAUSED, P.FAILED}),
     P.STARTING: frozenset({P.RUNNING, P.FAILED}),
@@ -36,7 +36,7 @@ PHASE_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
 """How the phases of a task follow each other; absent tasks begin in WAITING, FENCING, STARTING or
 PAUSED."""
 
-CONNECTOR_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+CONNECTOR_MOVES: Final[Mapping[RunPhase, frozenset[RunPhase]]] = {
     P.STARTING: frozenset({P.RUNNING, P.FAILED, P.PAUSED, P.STOPPED}),
     P.RUNNING: frozenset({P.STARTING, P.PAUSED, P.STOPPED}),
     P.PAUSED: frozenset({P.STARTING, P.STOPPED}),
@@ -47,11 +47,11 @@ CONNECTOR_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
 holds nothing, so a new one may replace it in any phase."""
 
 
-SHOWN: Final[Mapping[Phase, State]] = {
-    Phase.RUNNING: State.RUNNING,
-    Phase.PAUSED: State.PAUSED,
-    Phase.STOPPED: State.STOPPED,
-    Phase.FAILED: State.FAILED,
+SHOWN: Final[Mapping[RunPhase, State]] = {
+    RunPhase.RUNNING: State.RUNNING,
+    RunPhase.PAUSED: State.PAUSED,
+    RunPhase.STOPPED: State.STOPPED,
+    RunPhase.FAILED: State.FAILED,
 }
 """The status in each lasting phase; the other phases end by themselves."""
 
@@ -62,7 +62,7 @@ class Run:
     whose last run may not have left its consumer group."""
 
     run: int
-    phase: Phase
+    phase: RunPhase
     stale: bool = False
     unclean: bool = False
     trace: str | None = None  # why it failed
@@ -79,7 +79,7 @@ class Runs(Generic[K]):
     """
 
     def __init__(
-        self, rows: Mapping[K, Run], moves: Mapping[Phase, frozenset[Phase]] = PHASE_MOVES
+        self, rows: Mapping[K, Run], moves: Mapping[RunPhase, frozenset[RunPhase]] = PHASE_MOVES
     ) -> None:
         self._rows = rows
         self._moves = moves
@@ -107,7 +107,7 @@ class Runs(Generic[K]):
     def touch_unsettled(self, keys: Iterable[K]) -> None:
         """Touches items that had to wait or have not started yet."""
         idle = (
-            key for key, run in self._rows.items() if run.stale or run.phase is not Phase.RUNNING
+            key for key, run in self._rows.items() if run.stale or run.phase is not RunPhase.RUNNING
         )
         self.touch(idle)
         self.touch(key for key in keys if key not in self._rows)

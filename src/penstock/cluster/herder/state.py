@@ -32,7 +32,7 @@ def _no_restarts(config: RawProps) -> RestartPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HerderSettings:
     """What a worker knows of itself from the start.
 
     `is_source` returns whether a configuration is a source connector's, `restarts` its restart
@@ -60,7 +60,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupPlace:
     """This worker's place in the group since the last completed rebalance."""
 
     id: str
@@ -95,7 +95,7 @@ class Joining:
     `offered`: the last one's assignment, if this worker was still `Syncing` at the request.
     """
 
-    member: Member | None = None
+    member: GroupPlace | None = None
     offered: Assignment | None = None
 
 
@@ -104,7 +104,7 @@ class Syncing:
     """The rebalance is complete, but `offered` must not start yet: this worker first reads the
     config topic up to the leader's offset (kafka-connect.md §5.3)."""
 
-    member: Member
+    member: GroupPlace
     offered: Assignment
 
 
@@ -112,7 +112,7 @@ class Syncing:
 class Stable:
     """Between rebalances: everybody knows who leads and who owns what."""
 
-    member: Member
+    member: GroupPlace
 
 
 InGroup = Joining | Syncing | Stable
@@ -223,7 +223,7 @@ class Membership:
                 assert_never(self.phase)
 
     @property
-    def member(self) -> Member | None:
+    def member(self) -> GroupPlace | None:
         return None if self.last is None else self.last.member
 
     @property
@@ -348,7 +348,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Replan:
     """A running connector generates its task configurations again from time to time, next at `at`
     (None: in progress; `again`: repeated afterwards, because it may have begun before the
     request)."""
@@ -359,23 +359,23 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningWork:
     """The connector instances and tasks of this worker, and when they are reconciled again."""
 
     spark_ready: bool = False
     connectors: Mapping[str, Run] = field(default_factory=dict)
     tasks: Mapping[TaskId, Run] = field(default_factory=dict)
     retries: Mapping[str, Retry] = field(default_factory=dict)
-    asking: Mapping[str, Asking] = field(default_factory=dict)
+    asking: Mapping[str, Replan] = field(default_factory=dict)
     recoveries: Mapping[Item, Recovery] = field(default_factory=dict)
 
-    def with_retry(self, connector: str, retry: Retry | None) -> Running:
+    def with_retry(self, connector: str, retry: Retry | None) -> RunningWork:
         return replace(self, retries=with_entry(self.retries, connector, retry))
 
-    def with_asking(self, connector: str, asking: Asking | None) -> Running:
+    def with_asking(self, connector: str, asking: Replan | None) -> RunningWork:
         return replace(self, asking=with_entry(self.asking, connector, asking))
 
-    def with_recovery(self, item: Item, recovery: Recovery | None) -> Running:
+    def with_recovery(self, item: Item, recovery: Recovery | None) -> RunningWork:
         return replace(self, recoveries=with_entry(self.recoveries, item, recovery))
 
 
@@ -383,13 +383,13 @@ class Running:
 class HerderState:
     """Everything a worker knows and intends."""
 
-    settings: Settings
+    settings: HerderSettings
     cluster: ClusterState = field(default_factory=ClusterState)
     statuses: StatusState = field(default_factory=StatusState)
     membership: Membership = Membership()
     requests: Requests = Requests()
     fencing: Fencing = Fencing()
-    running: Running = Running()
+    running: RunningWork = RunningWork()
     next_number: int = 1  # for runs and tickets
 
     def may_write(self) -> bool:

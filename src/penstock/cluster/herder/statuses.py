@@ -12,7 +12,7 @@ from penstock.cluster.herder.runs import SHOWN
 from penstock.cluster.herder.turn import Turn
 from penstock.cluster.records import (
     ConnectorStatus,
-    Skipped,
+    SkippedRecord,
     State,
     Status,
     TaskStatus,
@@ -32,7 +32,7 @@ def on_statuses(turn: Turn, event: e.StatusRead) -> None:
     last: dict[TaskId, Status | None] = {}
     for record in records:
         match record:
-            case Skipped(reason):
+            case SkippedRecord(reason):
                 turn.commands.append(e.NoteSkipped("status", None, reason))
             case ConnectorStatus(name, None):
                 if turn.membership.leads:

@@ -12,8 +12,8 @@ from typing import Final
 from penstock.backoff import Backoff
 from penstock.cluster import events as e
 from penstock.cluster.herder import restarts, statuses, writes
-from penstock.cluster.herder.runs import Phase
-from penstock.cluster.herder.state import Asking, Retry
+from penstock.cluster.herder.runs import RunPhase
+from penstock.cluster.herder.state import Replan, Retry
 from penstock.cluster.herder.turn import Turn
 from penstock.cluster.herder.writes import RETRY_MIN_MS
 from penstock.cluster.records import RawProps, State
@@ -28,22 +28,22 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
     run = turn.connectors.get(name)
     if run is None or run.run != event.run:
         return  # revoked or restarted meanwhile
-    if run.phase is Phase.RUNNING and not run.stale:
+    if run.phase is RunPhase.RUNNING and not run.stale:
         _on_repeated(turn, event)
         return
-    if run.phase is not Phase.STARTING:
+    if run.phase is not RunPhase.STARTING:
         return
     if event.trace is not None:
         trace = restarts.recover(turn, name, event.trace, event.retriable)
-        turn.connectors.set(name, replace(run, phase=Phase.FAILED, trace=trace))
+        turn.connectors.set(name, replace(run, phase=RunPhase.FAILED, trace=trace))
         statuses.put_connector(turn, name, State.FAILED, trace)
         return
-    turn.connectors.set(name, replace(run, phase=Phase.RUNNING))
+    turn.connectors.set(name, replace(run, phase=RunPhase.RUNNING))
     if run.stale:
         return  # made from a configuration that has been replaced
     statuses.put_connector(turn, name, State.RUNNING)
     if event.again_ms is not None:
-        asking = Asking(turn.now + event.again_ms, event.again_ms)
+        asking = Replan(turn.now + event.again_ms, event.again_ms)
         turn.running = turn.running.with_asking(name, asking)
     _adopt(turn, name, event.configs)
 
@@ -52,10 +52,10 @@ def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
     """Orders a running connector to generate its task configurations now; if it already does, again
     afterwards."""
     run = turn.connectors.get(event.connector)
-    if run is None or run.run != event.run or run.phase is not Phase.RUNNING:
+    if run is None or run.run != event.run or run.phase is not RunPhase.RUNNING:
         return  # a starting one does so anyway
     known = turn.running.asking.get(event.connector)
-    asking = Asking(turn.now, _NEVER_MS) if known is None else replace(known, at=turn.now)
+    asking = Replan(turn.now, _NEVER_MS) if known is None else replace(known, at=turn.now)
     if known is not None and known.at is None:
         asking = replace(known, again=True)
     turn.running = turn.running.with_asking(event.connector, asking)
@@ -69,7 +69,7 @@ def _on_repeated(turn: Turn, event: e.ConnectorPlanned) -> None:
     if asking is None or asking.at is not None:
         return  # no longer needed
     every_ms = event.again_ms or asking.every_ms
-    later = Asking(turn.now if asking.again else turn.now + every_ms, every_ms)
+    later = Replan(turn.now if asking.again else turn.now + every_ms, every_ms)
     turn.running = turn.running.with_asking(event.connector, later)
     if event.trace is None:
         _adopt(turn, event.connector, event.configs)
@@ -108,7 +108,7 @@ def ask_due(turn: Turn) -> None:
         if asking.at is None or turn.now < asking.at:
             continue
         run, config = turn.connectors.get(name), turn.cluster.config(name)
-        if run is None or config is None or run.phase is not Phase.RUNNING or run.stale:
+        if run is None or config is None or run.phase is not RunPhase.RUNNING or run.stale:
             turn.running = turn.running.with_asking(name, None)
         elif not turn.membership.may_start():
             later = replace(asking, at=turn.now + asking.every_ms)

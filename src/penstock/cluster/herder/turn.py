@@ -7,7 +7,7 @@ from dataclasses import replace
 from penstock.cluster import events as e
 from penstock.cluster.assign import Item
 from penstock.cluster.herder.runs import CONNECTOR_MOVES, Runs
-from penstock.cluster.herder.state import Fencing, HerderState, Membership, Requests, Running
+from penstock.cluster.herder.state import Fencing, HerderState, Membership, Requests, RunningWork
 from penstock.cluster.protocol import NO_WORK, Work
 from penstock.cluster.state import ClusterState
 from penstock.cluster.statuses import StatusState
@@ -77,11 +77,11 @@ class Turn:
         self.state = replace(self.state, fencing=fencing)
 
     @property
-    def running(self) -> Running:
+    def running(self) -> RunningWork:
         return self.state.running
 
     @running.setter
-    def running(self, running: Running) -> None:
+    def running(self, running: RunningWork) -> None:
         self.state = replace(self.state, running=running)
 
     def number(self) -> int:

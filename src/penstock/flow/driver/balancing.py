@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.flow.driver import placing
 from penstock.flow.driver.busyness import PERIOD_S
-from penstock.flow.driver.placed import Phase, Placed
+from penstock.flow.driver.placed import Placed, PlacedPhase
 from penstock.flow.driver.placements import Placements
 from penstock.flow.driver.slots import Slot
 from penstock.flow.messages import Load, Stop
@@ -46,7 +46,7 @@ class Balancer:
             placed.slot.number,
             "a dedicated slot" if own else "a shared slot",
         )
-        placed.enter(Phase.MOVING)
+        placed.enter(PlacedPhase.MOVING)
         placed.own = own
         if not own:
             placed.deaths = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.flow.driver.placed import Phase, Placed, stopped_meanwhile
+from penstock.flow.driver.placed import Placed, PlacedPhase, stopped_meanwhile
 from penstock.flow.driver.placements import Placements
 from penstock.flow.driver.ports import NoSlot, SlotDied
 from penstock.flow.messages import Begin
@@ -28,12 +28,12 @@ def launch(placements: Placements, placed: Placed) -> None:
 
 def _launch_once(placements: Placements, placed: Placed) -> None:
     with placements.lock:
-        if placed.phase is Phase.ENDED:
+        if placed.phase is PlacedPhase.ENDED:
             raise stopped_meanwhile(placed.plan)
         placements.place(placed)
-        launched, prepares = placed.launched, placed.phase is Phase.PREPARING
+        launched, prepares = placed.launched, placed.phase is PlacedPhase.PREPARING
     if prepares:
-        if not placed.await_end_of(Phase.PREPARING, _READY_S):
+        if not placed.await_end_of(PlacedPhase.PREPARING, _READY_S):
             raise NoSlot(
                 f"Task {placed.plan.task} did not get a slot within {_READY_S:.0f} s: has Spark "
                 "free cores and memory for this worker?"
@@ -44,8 +44,10 @@ def _launch_once(placements: Placements, placed: Placed) -> None:
         launched.result(_OPEN_S)
     except TimeoutError:
         with placements.lock:
-            if placed.phase is Phase.OPENING:
-                placed.enter(Phase.LATE)  # from now on its failures are those of a running task
+            if placed.phase is PlacedPhase.OPENING:
+                placed.enter(
+                    PlacedPhase.LATE
+                )  # from now on its failures are those of a running task
         launched.result(0)
 
 
@@ -53,6 +55,6 @@ def _begin(placements: Placements, placed: Placed) -> None:
     """Tells a source task that has its producer where to start."""
     beginning = placed.begin()
     with placements.lock:
-        if placed.phase is Phase.OPENING:
+        if placed.phase is PlacedPhase.OPENING:
             assert placed.slot is not None
             placed.slot.send(Begin(placed.id, list(beginning.offsets), dict(beginning.keys)))

@@ -19,7 +19,7 @@ from penstock.flow.driver.slots import Slot
 from penstock.flow.plan import FlowPlan
 
 
-class Phase(Enum):
+class PlacedPhase(Enum):
     """The phase of a placed task."""
 
     UNPLACED = "unplaced"  # on no slot: not yet, or between two
@@ -32,8 +32,8 @@ class Phase(Enum):
     ENDED = "ended"
 
 
-P: TypeAlias = Phase
-PLACED_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+P: TypeAlias = PlacedPhase
+PLACED_MOVES: Final[Mapping[PlacedPhase, frozenset[PlacedPhase]]] = {
     P.UNPLACED: frozenset({P.PREPARING, P.OPENING, P.ENDED}),
     P.PREPARING: frozenset({P.OPENING, P.UNPLACED, P.STOPPING, P.ENDED}),
     P.OPENING: frozenset({P.LATE, P.RUNNING, P.UNPLACED, P.STOPPING, P.ENDED}),
@@ -65,14 +65,14 @@ class Placed:
     deaths: int = 0
     """Slots that died while it was on them."""
     busyness: Busyness = field(default_factory=lambda: Busyness.idle(0.0))
-    phase: Phase = Phase.UNPLACED
+    phase: PlacedPhase = PlacedPhase.UNPLACED
     launched: Future[None] = field(default_factory=Future)
     """Done when the phases `LAUNCHING` of its current placement have ended: it has started, or this
     raises why not."""
     in_time: bool = True
     """Whether it ended without being cancelled."""
 
-    def enter(self, phase: Phase, cause: BaseException | None = None) -> None:
+    def enter(self, phase: PlacedPhase, cause: BaseException | None = None) -> None:
         """Moves to a phase; `cause`: why its launch has failed. Raises AssertionError for a move
         that is not in `PLACED_MOVES`."""
         assert phase in PLACED_MOVES[self.phase], f"task {self.plan.task}: {self.phase} to {phase}"
@@ -83,7 +83,7 @@ class Placed:
         self.phase = phase
         self.changed.notify_all()
 
-    def await_end_of(self, phase: Phase, timeout_s: float) -> bool:
+    def await_end_of(self, phase: PlacedPhase, timeout_s: float) -> bool:
         """Waits while it is in a phase; False if it still is after `timeout_s`."""
         with self.changed:
             return self.changed.wait_for(lambda: self.phase is not phase, timeout_s)
@@ -91,9 +91,9 @@ class Placed:
     def await_end(self, timeout_s: float) -> bool:
         """Waits until it has ended; False if it has not after `timeout_s`."""
         with self.changed:
-            return self.changed.wait_for(lambda: self.phase is Phase.ENDED, timeout_s)
+            return self.changed.wait_for(lambda: self.phase is PlacedPhase.ENDED, timeout_s)
 
-    def place(self, id: int, slot: Slot, phase: Phase) -> None:
+    def place(self, id: int, slot: Slot, phase: PlacedPhase) -> None:
         """Puts it on a slot, under a new number."""
         self.id, self.slot = id, slot
         self.busyness = Busyness.idle(time.monotonic())

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock.flow.driver.parts import Parts
-from penstock.flow.driver.placed import STARTED, Phase, Placed
+from penstock.flow.driver.placed import STARTED, Placed, PlacedPhase
 from penstock.flow.driver.placing import SlotFigures, TaskFigures
 from penstock.flow.driver.pool import SlotPool
 from penstock.flow.driver.ports import Begins
@@ -74,11 +74,13 @@ class Placements:
         """Places a task on a slot, and sends it there."""
         slot = self.pool.choose(self.figures(), own=placed.own)
         sink = isinstance(placed.plan, SinkPlan)
-        placed.place(self._next_id(), slot, Phase.OPENING if sink else Phase.PREPARING)
+        placed.place(self._next_id(), slot, PlacedPhase.OPENING if sink else PlacedPhase.PREPARING)
         self._by_id[placed.id] = placed
         slot.send(Open(placed.id, placed.plan))
 
-    def take_off(self, placed: Placed, phase: Phase, cause: BaseException | None = None) -> None:
+    def take_off(
+        self, placed: Placed, phase: PlacedPhase, cause: BaseException | None = None
+    ) -> None:
         """A task has left its slot, or has lost it: `phase` is UNPLACED or ENDED."""
         self._by_id.pop(placed.id, None)
         slot, placed.slot = placed.slot, None
@@ -103,7 +105,7 @@ class Placements:
                     placed.id: TaskFigures(
                         placed.busyness.share,
                         now - placed.busyness.quiet_since,
-                        placed.phase is Phase.RUNNING,
+                        placed.phase is PlacedPhase.RUNNING,
                     )
                     for placed in self.on(slot)
                 },

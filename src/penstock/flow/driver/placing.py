@@ -41,7 +41,7 @@ class SlotFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SlotLimits:
     """The maximum number of slots of each kind."""
 
     shared: int
@@ -56,18 +56,18 @@ class Move:
     own: bool
 
 
-def limits(cores: int, threads: int, *, on_cluster: bool) -> Limits:
+def limits(cores: int, threads: int, *, on_cluster: bool) -> SlotLimits:
     """The limits of a worker with so many cores. On a Spark cluster a slot occupies a core
     permanently, so some are reserved for busy tasks; on one machine it occupies a process and one
     of the threads that `spark.master` allows."""
     if on_cluster:
         shared = max(1, min(8, cores // 2))
-        return Limits(shared, max(0, cores - shared))
+        return SlotLimits(shared, max(0, cores - shared))
     shared = max(1, min(8, cores, threads))
-    return Limits(shared, max(0, min(max(4, min(16, 4 * cores)), threads - shared)))
+    return SlotLimits(shared, max(0, min(max(4, min(16, 4 * cores)), threads - shared)))
 
 
-def choose(slots: Iterable[SlotFigures], limits: Limits) -> int | None:
+def choose(slots: Iterable[SlotFigures], limits: SlotLimits) -> int | None:
     """The shared slot for another task: the least busy one; None: a new one."""
     shared = [slot for slot in slots if slot.shared]
     free = [slot for slot in shared if not slot.tasks]
@@ -78,7 +78,7 @@ def choose(slots: Iterable[SlotFigures], limits: Limits) -> int | None:
     return min(shared, key=lambda slot: (round(slot.busy, 1), len(slot.tasks), slot.number)).number
 
 
-def moves(slots: Sequence[SlotFigures], limits: Limits) -> list[Move]:
+def moves(slots: Sequence[SlotFigures], limits: SlotLimits) -> list[Move]:
     """The tasks to move now. At most one busy task per slot: the others may then have room."""
     planned: list[Move] = []
     own = sum(not slot.shared for slot in slots)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.flow.driver import placing
-from penstock.flow.driver.placing import Limits, SlotFigures
+from penstock.flow.driver.placing import SlotFigures, SlotLimits
 from penstock.flow.driver.slots import Slot, Switchboard
 from penstock.flow.messages import News
 from penstock.flow.spark import remote
@@ -38,7 +38,7 @@ class SlotPool:
         self._over = over
         self._news = news
         self._numbers = 0
-        self._limits: Limits | None = None
+        self._limits: SlotLimits | None = None
         self._on_cluster = False
         self._switchboard: Switchboard | None = None
 
@@ -59,7 +59,7 @@ class SlotPool:
         return self._limits is not None
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SlotLimits:
         assert self._limits is not None, "prepared before"
         return self._limits
 
@@ -83,7 +83,7 @@ class SlotPool:
             )
         return False
 
-    def _limits_by_cores(self) -> Limits:
+    def _limits_by_cores(self) -> SlotLimits:
         threads = self._session.get().sparkContext.defaultParallelism
         cores = threads if self._on_cluster else os.cpu_count() or 1
         return placing.limits(cores, threads, on_cluster=self._on_cluster)

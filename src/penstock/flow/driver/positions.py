@@ -15,7 +15,7 @@ from penstock.ids import TopicPartition
 _Answer = Mapping[int, Mapping[TopicPartition, int]]
 
 
-class Asking:
+class OpenRequests:
     """The open requests."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.flow.control import Address, Channel, Listening
+from penstock.flow.control import Channel, ControlAddress, Listening
 from penstock.flow.messages import End, Hello, News, Order
 from penstock.flow.spark import scratch
 from penstock.flow.spark.session import Session
@@ -41,7 +41,7 @@ class Slot:
         number: int,
         shared: bool,
         session: Session,
-        address: Address,
+        address: ControlAddress,
         over: Callable[[Slot, Trace | None], None],
     ) -> None:
         self.number = number
@@ -168,7 +168,7 @@ class Switchboard:
         threading.Thread(target=self._accept, name="slots", daemon=True).start()
 
     @property
-    def address(self) -> Address:
+    def address(self) -> ControlAddress:
         return self._listening.address
 
     def close(self) -> None:

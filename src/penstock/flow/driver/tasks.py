@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never
 from penstock.flow.driver.balancing import Balancer
 from penstock.flow.driver.lags import Lags
 from penstock.flow.driver.launching import launch
-from penstock.flow.driver.placed import LAUNCHING, Phase, Placed
+from penstock.flow.driver.placed import LAUNCHING, Placed, PlacedPhase
 from penstock.flow.driver.placements import Placements
 from penstock.flow.driver.ports import (
     Begins,
@@ -28,7 +28,7 @@ from penstock.flow.driver.ports import (
     StartFailed,
     StoppedMeanwhile,
 )
-from penstock.flow.driver.positions import Asking
+from penstock.flow.driver.positions import OpenRequests
 from penstock.flow.driver.reports import (
     Committed,
     InterceptorFigures,
@@ -49,16 +49,16 @@ from penstock.flow.messages import (
     News,
     OffsetsCommitted,
     Positions,
-    Progress,
+    ProgressMade,
     ReadParts,
     Ready,
-    Running,
     Stop,
     Stopped,
-    Store,
+    StoreOffsets,
     TaskNews,
+    TaskOpened,
     TransactionCommitted,
-    Watched,
+    WatchedRecords,
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.spark.session import Session
@@ -97,7 +97,7 @@ class Tasks:
         self._ended = ended
         self._report = report
         self._gone = gone
-        self._asking = Asking()
+        self._asking = OpenRequests()
         self._watching = Watching()
         self._lags = Lags()
         self._moves = 0
@@ -142,10 +142,10 @@ class Tasks:
             self._placements.remove(placed)
             slot = placed.slot
             if slot is None:  # between two slots, or not yet on one
-                if placed.phase is not Phase.ENDED:
-                    placed.enter(Phase.ENDED)
+                if placed.phase is not PlacedPhase.ENDED:
+                    placed.enter(PlacedPhase.ENDED)
                 return True
-            placed.enter(Phase.STOPPING)
+            placed.enter(PlacedPhase.STOPPING)
             self._placements.parts.stop(placed.id, timeout_s)
             slot.send(Stop(placed.id, timeout_s))
         if placed.await_end(timeout_s + _MARGIN_S):
@@ -187,7 +187,7 @@ class Tasks:
         most `records`, fewer if no more arrive in time. None: the task is not running."""
         with self._placements.lock:
             placed = self._placements.find(task)
-            if placed is None or placed.phase not in (Phase.RUNNING, Phase.MOVING):
+            if placed is None or placed.phase not in (PlacedPhase.RUNNING, PlacedPhase.MOVING):
                 return None
             slot, id = placed.slot, placed.id
         assert slot is not None, "it is on a slot in these phases"
@@ -239,9 +239,9 @@ class Tasks:
             if placed.slot is not None:
                 self._placements.parts.stop(placed.id, 0)
                 placed.slot.send(Stop(placed.id, 0))
-                self._placements.take_off(placed, Phase.ENDED)
-            elif placed.phase is not Phase.ENDED:
-                placed.enter(Phase.ENDED)
+                self._placements.take_off(placed, PlacedPhase.ENDED)
+            elif placed.phase is not PlacedPhase.ENDED:
+                placed.enter(PlacedPhase.ENDED)
             return True
 
     def _slot_over(self, slot: Slot, trace: Trace | None) -> None:
@@ -271,7 +271,7 @@ class Tasks:
     def _on_slot_lost(self, placed: Placed, trace: Trace | None, *, blamed: bool) -> None:
         """A task was on a slot that has died; `blamed`: it may be the cause."""
         with self._placements.lock:
-            if placed.phase is Phase.STOPPING:
+            if placed.phase is PlacedPhase.STOPPING:
                 self._end(placed, in_time=False)
             if placed.slot is None:
                 return
@@ -279,12 +279,12 @@ class Tasks:
             placed.deaths += 1
             placed.own = placed.busyness.in_call or placed.deaths > 1
             if launching and blamed:
-                self._placements.take_off(placed, Phase.ENDED, StartFailed(trace or _ENDED))
+                self._placements.take_off(placed, PlacedPhase.ENDED, StartFailed(trace or _ENDED))
             elif launching:
                 died = SlotDied(trace.summary if trace else "The slot ended.")
-                self._placements.take_off(placed, Phase.UNPLACED, died)
+                self._placements.take_off(placed, PlacedPhase.UNPLACED, died)
             elif not blamed:
-                self._placements.take_off(placed, Phase.UNPLACED)
+                self._placements.take_off(placed, PlacedPhase.UNPLACED)
                 self._submit(self._relaunch, placed)
         if blamed and not launching:
             self._on_failed(placed, trace or _ENDED)
@@ -294,23 +294,23 @@ class Tasks:
         with self._placements.lock:
             if placed.slot is not None:
                 placed.in_time = in_time
-                self._placements.take_off(placed, Phase.ENDED)
+                self._placements.take_off(placed, PlacedPhase.ENDED)
 
     def _submit(self, call: Callable[..., None], *args: Any) -> None:
         with suppress(RuntimeError):  # the worker is stopping
             self._threads.submit(call, *args)
 
     def _on_news(self, slot: Slot, news: Sequence[News]) -> None:
-        stores: list[tuple[TaskId, Store]] = []
+        stores: list[tuple[TaskId, StoreOffsets]] = []
         for message in news:
             match message:
                 case Load():
                     self._balancer.take_load(slot, message)
                 case Positions():
                     self._asking.answered(message)
-                case Watched():
+                case WatchedRecords():
                     self._watching.answered(message)
-                case Store(id):
+                case StoreOffsets(id):
                     placed = self._placements.by_id(id)
                     if placed is not None:
                         stores.append((placed.plan.task, message))
@@ -326,7 +326,7 @@ class Tasks:
             placed = self._placements.by_id(news.id)
             owner = self._placements.parts.owner(news.id)
         if owner is not None:
-            if isinstance(news, Progress):
+            if isinstance(news, ProgressMade):
                 placed = self._placements.by_id(owner)
             elif isinstance(news, Stopped | Failed):
                 self._on_part_over(news)
@@ -335,10 +335,10 @@ class Tasks:
         task, run = placed.plan.task, placed.plan.run
         match news:
             case Ready():
-                self._advance(placed, {Phase.PREPARING}, Phase.OPENING)
-            case Running():
-                self._advance(placed, {Phase.OPENING, Phase.LATE}, Phase.RUNNING)
-            case Progress():
+                self._advance(placed, {PlacedPhase.PREPARING}, PlacedPhase.OPENING)
+            case TaskOpened():
+                self._advance(placed, {PlacedPhase.OPENING, PlacedPhase.LATE}, PlacedPhase.RUNNING)
+            case ProgressMade():
                 self._report(TaskProgress(task, run, news.counts))
             case Intercepted():
                 self._report(InterceptorFigures(task, run, news.figures))
@@ -357,7 +357,7 @@ class Tasks:
             case _:
                 assert_never(news)
 
-    def _advance(self, placed: Placed, from_: Set[Phase], to: Phase) -> None:
+    def _advance(self, placed: Placed, from_: Set[PlacedPhase], to: PlacedPhase) -> None:
         """A task says that it got on; what it said before it was asked to stop no longer counts."""
         with self._placements.lock:
             if placed.phase in from_:
@@ -372,11 +372,11 @@ class Tasks:
             )
             self._balancer.retire(slot)
         with self._placements.lock:
-            if placed.phase is Phase.STOPPING:
+            if placed.phase is PlacedPhase.STOPPING:
                 self._end(placed, in_time=news.in_time)
-            elif placed.phase is Phase.MOVING:
+            elif placed.phase is PlacedPhase.MOVING:
                 self._placements.parts.stop(placed.id, 0)
-                self._placements.take_off(placed, Phase.UNPLACED)
+                self._placements.take_off(placed, PlacedPhase.UNPLACED)
                 self._moves += 1
                 self._submit(self._relaunch, placed)
 
@@ -388,7 +388,7 @@ class Tasks:
             launching = placed.phase in LAUNCHING
             self._placements.parts.stop(placed.id, 0)
             failure = StartFailed(trace) if launching else None  # the launch raises it
-            self._placements.take_off(placed, Phase.ENDED, failure)
+            self._placements.take_off(placed, PlacedPhase.ENDED, failure)
             running = not launching and self._placements.remove(placed)
         if running:
             self._ended(TaskEnded(placed.plan.task, placed.plan.run, trace))

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.flow.driver.slots import Slot
 from penstock.flow.driver.tickets import Tickets
-from penstock.flow.messages import Watch, Watched
+from penstock.flow.messages import WatchedRecords, WatchRecords
 
 Seen = Mapping[str, Any]
 """A record: its `steps`, and its `outcome` (see `stage.tap`)."""
@@ -20,16 +20,16 @@ class Watching:
     """The open requests."""
 
     def __init__(self) -> None:
-        self._open: Tickets[queue.SimpleQueue[Watched]] = Tickets()
+        self._open: Tickets[queue.SimpleQueue[WatchedRecords]] = Tickets()
 
     def watch(
         self, slot: Slot, id: int, records: int, timeout_s: float, hidden: re.Pattern[str] | None
     ) -> list[Seen]:
         """The next records of a task, at most `records`; fewer if no more arrive in time."""
-        answers: queue.SimpleQueue[Watched] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[WatchedRecords] = queue.SimpleQueue()
         ticket = self._open.open(answers)
         deadline = time.monotonic() + timeout_s
-        slot.send(Watch(id, ticket, records, timeout_s, hidden))
+        slot.send(WatchRecords(id, ticket, records, timeout_s, hidden))
         watched: list[Seen] = []
         try:
             while len(watched) < records:
@@ -40,7 +40,7 @@ class Watching:
             self._open.close(ticket)
         return watched
 
-    def answered(self, news: Watched) -> None:
+    def answered(self, news: WatchedRecords) -> None:
         answers = self._open.waiting(news.ticket)
         if answers is not None:
             answers.put(news)

@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.flow.messages import OffsetsCommitted
 from penstock.flow.stage.consumer import Consumer
-from penstock.flow.stage.events import Committed
+from penstock.flow.stage.events import CommitDone
 from penstock.flow.stage.hosted import Hosted
 from penstock.flow.stage.owned import Owned
 from penstock.flow.stage.reporting import Reporting
@@ -110,7 +110,7 @@ class Commits:
             for at in partitions:
                 offsets.pop(at, None)
 
-    def end(self, event: Committed) -> bool:
+    def end(self, event: CommitDone) -> bool:
         """Kafka has answered; False if it has refused the offsets."""
         began, offsets = self._in_flight.pop(event.ticket, (0.0, {}))
         if not offsets:

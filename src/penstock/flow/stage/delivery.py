@@ -13,7 +13,7 @@ from penstock.errors import is_transient
 from penstock.flow.counts import Counts
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage import failures
-from penstock.flow.stage.failures import Failures, TaskFailed, ToleranceExceeded
+from penstock.flow.stage.failures import Failures, FatalFailure, ToleranceExceeded
 from penstock.flow.stage.hosted import Hosted, Interrupted
 from penstock.flow.stage.pipeline import Pipeline
 from penstock.flow.stage.retrying import Retrying
@@ -140,7 +140,7 @@ def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refuse
     tolerated = tolerance.tolerate_all and plan.transactions is None
     if refused and not tolerated and (tolerance.tolerate_all or tolerance.dead_letters is None):
         message, error = refused[0]
-        raise TaskFailed(
+        raise FatalFailure(
             f"Unrecoverable exception from producer send callback: {len(refused)} records of task "
             f"{plan.task} were refused, the first for topic '{message.topic()}': {error.str()}"
         ) from KafkaException(error)

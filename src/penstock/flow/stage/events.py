@@ -57,7 +57,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitDone:
     """The consumer has tried to commit; `error`: why it could not."""
 
     ticket: int
@@ -73,7 +73,7 @@ class Closed:
     trace: str | None
 
 
-ConsumerEvent = Assigned | Revoked | Lost | Sought | Committed | Closed
+ConsumerEvent = Assigned | Revoked | Lost | Sought | CommitDone | Closed
 """The events of one task's consumer."""
 
 
@@ -95,7 +95,7 @@ def decode(event: Mapping[str, Any]) -> ReaderStarted | ConsumerEvent:
         case "sought":
             return Sought(event["id"], _positions(event["partitions"]))
         case "committed":
-            return Committed(event["id"], event.get("error"))
+            return CommitDone(event["id"], event.get("error"))
         case "closed":
             return Closed(event.get("member"), event.get("trace"))
         case unknown:

@@ -37,7 +37,7 @@ _BATCH_BYTES: Final = 16_384  # Java's default; a topic may accept no larger bat
 _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
 
-class TaskFailed(PenstockError):
+class FatalFailure(PenstockError):
     """A task cannot continue; its status shows the message."""
 
     code = "task.failed"
@@ -53,7 +53,7 @@ class ConsumerFailed(PenstockError):
         super().__init__(f"The task's consumer failed: {trace}")
 
 
-class ToleranceExceeded(TaskFailed):
+class ToleranceExceeded(FatalFailure):
     """A record failed and `errors.tolerance` is `none`."""
 
 
@@ -85,7 +85,7 @@ class Failures:
         self._tolerance = tolerance
         self._producer: Producer | None = None  # created with the first dead letter
         self._lost_letters = 0
-        self.loss: TaskFailed | None = None
+        self.loss: FatalFailure | None = None
         """Why a dead letter is lost, from then on."""
 
     def report(self, failures: Sequence[Failure], original: Original) -> None:
@@ -160,7 +160,7 @@ class Failures:
 
     def _lost(self, topic: str, error: object) -> None:
         self._lost_letters += 1
-        self.loss = self.loss or TaskFailed(
+        self.loss = self.loss or FatalFailure(
             f"Could not produce a message to the dead letter queue '{topic}' "
             "(errors.deadletterqueue.topic.name), so its record would be lost: "
             f"{error}. Let the queue take it, or remove the setting"
@@ -315,7 +315,7 @@ def ensure_topic(plan: DeadLetters) -> None:
         admin.create_topics([new], request_timeout=_KAFKA_TIMEOUT_S)[plan.topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise TaskFailed(
+            raise FatalFailure(
                 f"Could not initialize dead letter queue with topic={plan.topic} (setting "
                 f"'errors.deadletterqueue.topic.name'): {error.args[0].str()}"
             ) from error

@@ -29,7 +29,7 @@ import orjson
 import pyarrow as pa
 
 from penstock.flow import control
-from penstock.flow.control import Address, Channel
+from penstock.flow.control import Channel, ControlAddress
 from penstock.flow.messages import (
     AskPositions,
     Begin,
@@ -38,6 +38,7 @@ from penstock.flow.messages import (
     Hello,
     Load,
     News,
+    OffsetsStored,
     Open,
     OpenPart,
     Order,
@@ -45,9 +46,8 @@ from penstock.flow.messages import (
     Positions,
     Stop,
     Stopped,
-    Stored,
-    Watch,
-    Watched,
+    WatchedRecords,
+    WatchRecords,
 )
 from penstock.flow.plan import FlowPlan, SinkPlan, SourcePlan
 from penstock.flow.stage import chunks, events
@@ -79,7 +79,7 @@ class SlotStage:
     """Spark's function: takes frames until there are no more, and yields nothing."""
 
     slot: int
-    worker: Address
+    worker: ControlAddress
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _rest_the_collector()
@@ -189,14 +189,14 @@ class Host:
                     self.send([Stopped(id, in_time=True)])  # it has just failed
                 else:
                     hosted.stop(grace_s)
-            case Stored(id) | PartsRead(id):
+            case OffsetsStored(id) | PartsRead(id):
                 task = self._tasks.get(id)
                 if isinstance(task, SourceTask):
                     task.answer(order)
             case AskPositions(ticket):
                 sinks = [t for t in list(self._tasks.values()) if isinstance(t, SinkTask)]
                 self.send([Positions(ticket, {task.id: task.positions for task in sinks})])
-            case Watch(id, ticket, records, seconds, hidden):
+            case WatchRecords(id, ticket, records, seconds, hidden):
                 task = self._tasks.get(id)
                 if isinstance(task, SinkTask | SourceTask):
                     show = partial(self._show, ticket)
@@ -207,7 +207,7 @@ class Host:
                 assert_never(order)
 
     def _show(self, ticket: int, records: Sequence[Mapping[str, Any]]) -> None:
-        self.send([Watched(ticket, records)])
+        self.send([WatchedRecords(ticket, records)])
 
     def _open(self, id: int, make: Callable[[], Hosted]) -> None:
         try:

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.api import Figure
 from penstock.flow.counts import Counts
-from penstock.flow.messages import Failed, Intercepted, News, Progress, Stopped, TaskLoad
+from penstock.flow.messages import Failed, Intercepted, News, ProgressMade, Stopped, TaskLoad
 from penstock.flow.stage.intercepting import Interceptors
 from penstock.flow.stage.working_time import WorkingTime
 from penstock.flow.traces import Trace, trace_of
@@ -27,7 +27,7 @@ from penstock.ids import TaskId
 log = logging.getLogger(__name__)
 
 
-class Phase(Enum):
+class HostedPhase(Enum):
     """The phase of a task on a slot."""
 
     WORKING = "working"
@@ -36,8 +36,8 @@ class Phase(Enum):
     ENDED = "ended"
 
 
-P: TypeAlias = Phase
-HOSTED_MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
+P: TypeAlias = HostedPhase
+HOSTED_MOVES: Final[Mapping[HostedPhase, frozenset[HostedPhase]]] = {
     P.WORKING: frozenset({P.STOPPING, P.ENDED}),
     P.STOPPING: frozenset({P.CUT_OFF, P.ENDED}),
     P.CUT_OFF: frozenset(),
@@ -75,7 +75,7 @@ class Hosted(ABC):
         self.turn = threading.Condition()
         """Guards the phase, the counts, and what other threads pass to the task; notified of
         anything new."""
-        self.phase = Phase.WORKING
+        self.phase = HostedPhase.WORKING
         self.time = WorkingTime()
         self.interceptors = Interceptors((), self)
         self.opened = ExitStack()
@@ -90,7 +90,7 @@ class Hosted(ABC):
     def start(self) -> None:
         self._thread.start()
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: HostedPhase) -> None:
         """Moves to a phase; the caller holds `turn`. Raises AssertionError for a move that is not
         in `HOSTED_MOVES`."""
         assert phase in HOSTED_MOVES[self.phase], f"task {self.task}: {self.phase} to {phase}"
@@ -100,31 +100,31 @@ class Hosted(ABC):
     @property
     def stopping(self) -> bool:
         """Whether the task was asked to stop, or has ended."""
-        return self.phase is not Phase.WORKING
+        return self.phase is not HostedPhase.WORKING
 
     @property
     def cut_off(self) -> bool:
-        return self.phase is Phase.CUT_OFF
+        return self.phase is HostedPhase.CUT_OFF
 
     def stop(self, grace_s: float) -> None:
         """Asks the task to stop at the next record boundary; it is late after `grace_s`. A later
         request may only shorten that."""
         with self.turn:
-            if self.phase is Phase.WORKING:
-                self.enter(Phase.STOPPING)
+            if self.phase is HostedPhase.WORKING:
+                self.enter(HostedPhase.STOPPING)
             self._deadline = min(self._deadline, time.monotonic() + grace_s)
             self.turn.notify_all()
 
     def is_late(self, now: float) -> bool:
         """Whether the task should have stopped by now, and has not."""
-        return self.phase is Phase.STOPPING and now >= self._deadline
+        return self.phase is HostedPhase.STOPPING and now >= self._deadline
 
     def cut(self) -> None:
         """Cuts off a stopping task, unless it has ended."""
         with self.turn:
             if self.phase in OVER:
                 return
-            self.enter(Phase.CUT_OFF)
+            self.enter(HostedPhase.CUT_OFF)
         self.on_cut()
         self._host.send([Stopped(self.id, in_time=False, stuck=True)])
 
@@ -147,7 +147,7 @@ class Hosted(ABC):
             if not counts:
                 return []
             self._counts = Counts()
-        return [Progress(self.id, counts)]
+        return [ProgressMade(self.id, counts)]
 
     def intercepted(self) -> list[News]:
         """The current figures of its interceptors, if it has any and they have changed."""
@@ -213,7 +213,7 @@ class Hosted(ABC):
             if self.phase in OVER:
                 return  # it was cut off, and that was reported
             stopped = self.stopping
-            self.enter(Phase.ENDED)
+            self.enter(HostedPhase.ENDED)
         last: News = Stopped(self.id, in_time=True)
         if trace is not None and stopped:
             log.warning("failed to stop the task cleanly: %s", trace.text)

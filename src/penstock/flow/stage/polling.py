@@ -14,7 +14,7 @@ from penstock.api import Offsets, Polled, SourceReader, Transaction
 from penstock.data.records import Records
 from penstock.errors import Unavailable, is_transient
 from penstock.flow.counts import Counts
-from penstock.flow.messages import ReadParts, Store, TransactionCommitted
+from penstock.flow.messages import ReadParts, StoreOffsets, TransactionCommitted
 from penstock.flow.plan import Boundary, SourcePlan
 from penstock.flow.stage.delivery import AGAIN_MAX_MS, Delivery, check_still_ours
 from penstock.flow.stage.hosted import Hosted, Interrupted
@@ -303,7 +303,7 @@ def forget(forgotten: Offsets, offsets: SourceOffsets, task: Hosted) -> None:
     """Has the worker forget offsets in its own topic, and waits for its answer; otherwise they
     would reappear from there."""
     ticket = offsets.new_ticket()
-    task.say(Store(task.id, ticket, forgotten, forget_only=True))
+    task.say(StoreOffsets(task.id, ticket, forgotten, forget_only=True))
     with task.turn:
         answered = task.turn.wait_for(
             lambda: task.cut_off or offsets.is_answered(ticket), _FORGET_S

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from penstock.api import Acknowledged
 from penstock.data.records import Records
 from penstock.flow.plan import Settings, SourcePlan, TopicGroup
-from penstock.flow.stage.failures import TaskFailed
+from penstock.flow.stage.failures import FatalFailure
 from penstock.ids import TopicPartition
-from penstock.kafka.limits import Limits, record_bytes, too_large
+from penstock.kafka.limits import ProducerLimits, record_bytes, too_large
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ Refused = tuple[Any, KafkaError]
 Report = Callable[[KafkaError | None, Any], None]
 
 
-class BatchTooLarge(TaskFailed):
+class BatchTooLarge(FatalFailure):
     """A topic refused a batch of records that it may accept in batches of `batch_bytes`. Java's
     producer would divide the batch; librdkafka does not."""
 
@@ -69,7 +69,7 @@ class Sending:
         self._batch_bytes = int(plan.producer.get("batch.size", _MOST_BYTES))
         self.first_refused: int | None = None
         """The first poll since the last flush that a refused record is from."""
-        self._topics = Topics(plan.topic_groups, plan.admin)
+        self._topics = TopicCreation(plan.topic_groups, plan.admin)
         self._limits = plan.limits
         self._refused: list[Refused] = []
         self._introduced = False
@@ -133,7 +133,7 @@ class Sending:
 
     def _small_enough(
         self,
-        limits: Limits,
+        limits: ProducerLimits,
         topic: str,
         rows: range | list[int],
         records: Records,
@@ -218,7 +218,7 @@ class Sending:
     def _raise_if_broken(self) -> None:
         for _, error in self._refused:
             if error.fatal() or error.code() in _OF_THE_CLIENT:
-                raise TaskFailed(
+                raise FatalFailure(
                     f"Unrecoverable exception from producer send callback: {error.str()}"
                 )
 
@@ -317,7 +317,7 @@ class _Unsent:
         return self._message.get("headers") or []
 
 
-class Topics:
+class TopicCreation:
     """Creates topics for the first record sent to them (kafka-connect.md §8.5)."""
 
     def __init__(self, groups: tuple[TopicGroup, ...], admin: Settings) -> None:
@@ -335,7 +335,7 @@ class Topics:
             try:
                 self._create(topic, group)
             except KafkaException as error:
-                raise TaskFailed(_not_created(topic, group, error.args[0])) from error
+                raise FatalFailure(_not_created(topic, group, error.args[0])) from error
         self._ensured.add(topic)
 
     def max_message_bytes(self, topic: str) -> int | None:
@@ -418,7 +418,7 @@ def _parts(row: int, records: Records) -> tuple[bytes | None, bytes | None, list
 
 
 def _refusal(
-    limits: Limits, topic: str, row: int, records: Records
+    limits: ProducerLimits, topic: str, row: int, records: Records
 ) -> tuple[_Unsent, KafkaError] | None:
     """The record and the error, if Java's producer would refuse it."""
     key, value, headers = _parts(row, records)

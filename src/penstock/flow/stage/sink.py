@@ -14,14 +14,14 @@ from typing import Final, assert_never
 import pyarrow as pa
 
 from penstock.api import RecordRef, SinkWriter, TopicPartition
-from penstock.flow.messages import Running
+from penstock.flow.messages import TaskOpened
 from penstock.flow.plan import SinkPlan
 from penstock.flow.stage.committing import Commits
 from penstock.flow.stage.consumer import Consumer
 from penstock.flow.stage.events import (
     Assigned,
     Closed,
-    Committed,
+    CommitDone,
     ConsumerEvent,
     Lost,
     Revoked,
@@ -125,7 +125,7 @@ class SinkTask(Hosted):
         self._consuming = Consuming(self, writer, pipeline)
         self.consumer.open(plan)
         self.opened.callback(self._leave_group)
-        self.say(Running(self.id))
+        self.say(TaskOpened(self.id))
         self._consuming.run()
 
     def finish(self, *, failed: bool) -> None:
@@ -272,7 +272,7 @@ class Consuming:
                     writer.revoked(lost, lost=True)
             case Sought(ticket, positions):
                 self._owned.arrive(ticket, positions)
-            case Committed():
+            case CommitDone():
                 if not self.commits.end(event):
                     self._commit_at = min(self._commit_at, time.monotonic() + _RETRY_COMMIT_S)
             case Closed(_, trace):
@@ -315,7 +315,7 @@ class Consuming:
                     return
             for event in inbox.take_events():
                 match event:
-                    case Committed():
+                    case CommitDone():
                         self.commits.end(event)
                     case Revoked():  # what was written is about to be committed
                         self._consumer.released(0, {})

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.api import Offsets, Primitive
-from penstock.flow.messages import Begin, PartsRead, Ready, Running, Store, Stored
+from penstock.flow.messages import Begin, OffsetsStored, PartsRead, Ready, StoreOffsets, TaskOpened
 from penstock.flow.plan import SourcePlan
 from penstock.flow.stage.hosted import HostPort
 from penstock.flow.stage.polling import Polling
@@ -43,11 +43,11 @@ class SourceTask(Producing):
             self._begin = begin
             self.turn.notify_all()
 
-    def answer(self, answer: Stored | PartsRead) -> None:
+    def answer(self, answer: OffsetsStored | PartsRead) -> None:
         self.offsets.answer(answer)
         self.wake()
 
-    def due(self) -> list[Store]:
+    def due(self) -> list[StoreOffsets]:
         """The request to store acknowledged offsets, if there is one to make."""
         with self.turn:
             return [] if self.cut_off else self.offsets.due()
@@ -66,7 +66,7 @@ class SourceTask(Producing):
                 return
         self.offsets.begin(self._begin)
         self._polling = polling = self._open(sending, transacting)
-        self.say(Running(self.id))
+        self.say(TaskOpened(self.id))
         while not self.stopping:
             try:
                 self._advance(polling)

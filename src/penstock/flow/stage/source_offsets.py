@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator, Mapping
 
 from penstock.api import Offsets, Primitive, SourceOffset
-from penstock.cluster.offset_records import SourceOffset as StoredOffset
-from penstock.cluster.offset_records import encode_offset, partition_key
-from penstock.flow.messages import Begin, PartsRead, Store, Stored
+from penstock.cluster.offset_records import OffsetRecord, encode_offset, partition_key
+from penstock.flow.messages import Begin, OffsetsStored, PartsRead, StoreOffsets
 from penstock.flow.traces import Carried
 from penstock.ids import TaskId
 
@@ -28,7 +27,7 @@ class SourceOffsets:
         self._storing: dict[int, Offsets] = {}  # by ticket
         self._requested_at = 0.0
         self._tickets = 0
-        self._answers: list[Stored | PartsRead] = []
+        self._answers: list[OffsetsStored | PartsRead] = []
         self.commit_requested = False
         """By the connector."""
         self.at_once = False
@@ -63,7 +62,7 @@ class SourceOffsets:
             self._acknowledged |= offsets
             self.at_once = self.at_once or at_once
 
-    def due(self) -> list[Store]:
+    def due(self) -> list[StoreOffsets]:
         """The request to store acknowledged offsets; empty while an earlier request is open."""
         with self._turn:
             if not self._acknowledged or self._storing:
@@ -74,7 +73,7 @@ class SourceOffsets:
             self._requested_at = time.monotonic()
             ticket = self.new_ticket()
             self._storing[ticket] = offsets
-            return [Store(self._id, ticket, offsets)]
+            return [StoreOffsets(self._id, ticket, offsets)]
 
     @property
     def storing(self) -> bool:
@@ -91,7 +90,7 @@ class SourceOffsets:
             self._tickets += 1
             return self._tickets
 
-    def answer(self, answer: Stored | PartsRead) -> None:
+    def answer(self, answer: OffsetsStored | PartsRead) -> None:
         with self._turn:
             self._answers.append(answer)
             self._turn.notify_all()
@@ -123,5 +122,5 @@ class SourceOffsets:
 
     def encoded(self, offset: SourceOffset) -> tuple[bytes, bytes | None]:
         """Key and value of an offset's record."""
-        record = StoredOffset(self._task.connector, offset.partition, offset.offset)
+        record = OffsetRecord(self._task.connector, offset.partition, offset.offset)
         return encode_offset(record, self._keys.get(partition_key(offset.partition)))

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from penstock.data.records import Records
 from penstock.flow.plan import SourcePlan, Transactions
-from penstock.flow.stage.failures import TaskFailed
+from penstock.flow.stage.failures import FatalFailure
 from penstock.flow.stage.sending import Sending
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Transacting:
         the task's own offsets topic."""
         self.begin()
         if self.offsets_topic in records.topics:
-            raise TaskFailed(
+            raise FatalFailure(
                 "Source tasks may not produce to their own offsets topics when exactly-once "
                 f"support is enabled ('{self.offsets_topic}')"
             )
@@ -71,9 +71,9 @@ class Transacting:
             log.info("failed to abort the transaction: %s", error)
         return True
 
-    def cannot(self, action: str, error: BaseException) -> TaskFailed:
+    def cannot(self, action: str, error: BaseException) -> FatalFailure:
         """Why the task cannot continue."""
-        return TaskFailed(
+        return FatalFailure(
             f"The task {self._plan.task} was unable to {action} before its producer transaction "
             "expired or another one took its place. It may be necessary to reconfigure this "
             f"connector ('producer.override.transaction.timeout.ms'): {error.__cause__ or error}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.connectors import kcql
-from penstock.connectors.kcql import Dialect, Field, KcqlInvalid
+from penstock.connectors.kcql import Dialect, KcqlField, KcqlInvalid
 
 _ALTERING: Final = ("AUTOCREATE", "AUTOEVOLVE")
 _DIALECT: Final = Dialect(
@@ -43,7 +43,7 @@ class Statement:
 
     target: str
     source: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[KcqlField, ...] = ()
     everything: bool = False  # `*` is among the fields
     ignored: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()  # PK

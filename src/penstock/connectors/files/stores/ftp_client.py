@@ -57,7 +57,7 @@ class FtpOptions:
     encoding: str = "utf-8"
     """The encoding of names."""
     zone: tzinfo | None = None
-    """The zone of the server's clock, unless a listing names another; None: the zone of this machine."""
+    """The zone of the server's clock, unless a listing names one; None: that of this machine."""
 
     @property
     def place(self) -> str:
