@@ -3,7 +3,8 @@
 librdkafka's limits start at 1,000 bytes. Smaller ones are applied to each record, before it is
 queued.
 
-    >>> ProducerLimits(request_bytes=300, buffer_bytes=1 << 25).refusal(b"key", b"v" * 250, []) is None
+    >>> limits = ProducerLimits(request_bytes=300, buffer_bytes=1 << 25)
+    >>> limits.refusal(b"key", b"v" * 250, []) is None
     False
 """
 
