@@ -37,6 +37,7 @@ from penstock.convert.numbers import (
 )
 from penstock.convert.raw import ByteArrayConverter
 from penstock.convert.text import StringConverter
+from penstock.data.paths import Misfit
 from penstock.data.projection import project
 from penstock.data.records import Column
 from penstock.data.schema import struct
@@ -98,7 +99,9 @@ def ours(case: Case, use: Use) -> Case:
     except PenstockError as error:
         if case["of"] == "project":
             return {"throws": [error.java_name, *_messages(error)]}
-        return {"throws": [error.java_name, str(error)]}
+        # The path before Kafka Connect's words is our own addition.
+        words = error.reason if isinstance(error, Misfit) else str(error)
+        return {"throws": [error.java_name, words]}
 
 
 def _messages(error: BaseException | None) -> Iterator[str]:

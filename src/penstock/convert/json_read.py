@@ -24,13 +24,14 @@ from typing import Final
 
 import orjson
 
-from penstock.convert.shapes import FieldWork, Shapes, both_ends, columns_of
+from penstock.convert.shapes import FieldWork, Shapes, both_ends, columns_of, convert_each
 from penstock.data.logical import (
     bytes_to_decimal,
     days_to_date,
     ms_to_time,
     ms_to_timestamp,
 )
+from penstock.data.paths import at_index, at_key, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -245,7 +246,12 @@ class _Compiler:
                 node = node.values()
             elif type(node) is not list:
                 return []
-            return [element(item) for item in node]
+            values: list[Value] = []
+            try:
+                values.extend(map(element, node))
+            except DataError as cause:
+                raise_in(at_index(len(values)), cause)
+            return values
 
         return read_array
 
@@ -261,7 +267,13 @@ class _Compiler:
                     "Maps with string fields should be encoded as JSON objects, "
                     f"but found {node_type(node)}"
                 )
-            return {name: value(item) for name, item in node.items()}
+            values = {}
+            for name, item in node.items():
+                try:
+                    values[name] = value(item)
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
+            return values
 
         def read_tuples(node: Value) -> Value:
             if type(node) is not list:
@@ -278,7 +290,12 @@ class _Compiler:
                     raise DataError(
                         f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                     )
-            entries = [(key(name), value(item)) for name, item in node]
+            entries = []
+            for name, item in node:
+                try:
+                    entries.append((key(name), value(item)))
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
             return dict(entries) if hashable else entries
 
         return read_object if schema.key_schema.type is Type.STRING else read_tuples
@@ -298,10 +315,14 @@ class _Compiler:
             checks, conversions = shapes[tuple(map(type, node.values()))]
             for name, fits in checks:
                 if not fits(node[name]):
-                    return {field.name: field.convert(node[field.name]) for field in fields}
+                    return convert_each(fields, node)
             # No conversions: the parsed object is the struct.
-            for name, convert in conversions:
-                node[name] = convert(node[name])
+            name = ""
+            try:
+                for name, convert in conversions:
+                    node[name] = convert(node[name])
+            except DataError as cause:
+                raise_in(name, cause)
             return node
 
         return read_struct

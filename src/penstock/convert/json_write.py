@@ -24,10 +24,18 @@ from typing import Final
 import orjson
 
 from penstock.convert.logical import TEMPORAL_WRITERS, not_decimal
-from penstock.convert.shapes import AllFit, FieldWork, Fits, Shapes, Values, both_ends, columns_of
-from penstock.data.logical import (
-    decimal_to_bytes,
+from penstock.convert.shapes import (
+    AllFit,
+    FieldWork,
+    Fits,
+    Shapes,
+    Values,
+    both_ends,
+    columns_of,
+    convert_each,
 )
+from penstock.data.logical import decimal_to_bytes
+from penstock.data.paths import at_index, at_key, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -127,11 +135,20 @@ def _write_any(value: Value) -> Value:
         case bytes() | bytearray() | memoryview():
             return base64_text(bytes(value))
         case list():
-            return [_write_any(item) for item in value]
+            nodes: list[Value] = []
+            try:
+                nodes.extend(map(_write_any, value))
+            except DataError as cause:
+                raise_in(at_index(len(nodes)), cause)
+            return nodes
         case dict():
-            if all(isinstance(name, str) for name in value):
-                return {name: _write_any(item) for name, item in value.items()}
-            return [[_write_any(name), _write_any(item)] for name, item in value.items()]
+            entries: list[list[Value]] = []
+            for name, item in value.items():
+                try:
+                    entries.append([_write_any(name), _write_any(item)])
+                except DataError as cause:
+                    raise_in(name if isinstance(name, str) else at_key(name), cause)
+            return dict(entries) if all(isinstance(name, str) for name in value) else entries
         case _:
             raise DataError(
                 f"Java class {java_class(value)} does not have corresponding schema type."
@@ -203,7 +220,12 @@ class _Compiler:
         def write_array(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            return [element(item) for item in value]
+            nodes: list[Value] = []
+            try:
+                nodes.extend(map(element, value))
+            except DataError as cause:
+                raise_in(at_index(len(nodes)), cause)
+            return nodes
 
         return write_array
 
@@ -216,15 +238,24 @@ class _Compiler:
                 raise invalid_type(schema, value)
             node = {}
             for name, item in value.items():
-                text = key(name)
-                # As with Jackson's `asText`, a null key is "null".
-                node["null" if text is None else text] = mapped(item)
+                try:
+                    text = key(name)
+                    # As with Jackson's `asText`, a null key is "null".
+                    node["null" if text is None else text] = mapped(item)
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
             return node
 
         def write_tuples(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            return [[key(name), mapped(item)] for name, item in pairs(value)]
+            tuples: list[Value] = []
+            for name, item in pairs(value):
+                try:
+                    tuples.append([key(name), mapped(item)])
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
+            return tuples
 
         return write_object if named else write_tuples
 
@@ -244,12 +275,16 @@ class _Compiler:
             checks, conversions = shapes[tuple(map(type, value.values()))]
             for name, fits in checks:
                 if not fits(value[name]):
-                    return {field.name: field.convert(value[field.name]) for field in fields}
+                    return convert_each(fields, value)
             if not conversions:
                 return value
             node = value.copy()
-            for name, convert in conversions:
-                node[name] = convert(value[name])
+            name = ""
+            try:
+                for name, convert in conversions:
+                    node[name] = convert(value[name])
+            except DataError as cause:
+                raise_in(name, cause)
             return node
 
         return write_struct

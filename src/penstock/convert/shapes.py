@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
+from penstock.data.paths import raise_in
 from penstock.data.schema import Value
+from penstock.errors import DataError
 
 Convert = Callable[[Value], Value]
 Fits = Callable[[Value], bool]
@@ -74,6 +76,17 @@ class Shapes(dict[Shape, Work]):
             self.clear()
         self[shape] = work = checks, conversions
         return work
+
+
+def convert_each(fields: Sequence[FieldWork], struct: Value) -> dict[str, Value]:
+    """The fields of a struct, all of them converted. An error names the field."""
+    converted = {}
+    for field in fields:
+        try:
+            converted[field.name] = field.convert(struct[field.name])
+        except DataError as cause:
+            raise_in(field.name, cause)
+    return converted
 
 
 def columns_of(names: tuple[str, ...], structs: list[Value]) -> list[Values] | None:

@@ -13,12 +13,14 @@ The counterpart of `data.avro.decode`, for values that `avro_write` has checked 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from struct import Struct
 from typing import Any, Final
 
 from penstock.data.avro import schema as names
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
-from penstock.data.avro.source import Source
+from penstock.data.avro.source import Item, Key, Source, path_of
+from penstock.data.paths import Misfit, joined
 
 Encode = Callable[[Any], bytes]
 
@@ -76,7 +78,13 @@ class _Compiler:
 
         def encode(datum: Any) -> bytes:
             parts: list[bytes] = []
-            fill(datum, parts.append)
+            try:
+                fill(datum, parts.append)
+            except OverflowError as cause:  # a FLOAT32 whose value needs a double
+                path = joined(path_of(cause))
+                if not path:
+                    raise
+                raise Misfit(path, str(cause)) from cause
             return b"".join(parts)
 
         return encode
@@ -123,7 +131,8 @@ class _Compiler:
             inner = self._new("x")
             name = field["name"]
             self._line(f"{inner} = {get}({name!r})" if get else f"{inner} = {value}[{name!r}]")
-            self._value(field["type"], inner)
+            with nullcontext() if get else self._source.at(name):
+                self._value(field["type"], inner)
 
     def _union(self, node: list[Node], value: str) -> None:
         indices = [self._constant(_number(index)) for index in range(len(node))]
@@ -152,13 +161,17 @@ class _Compiler:
             self._add_number(f"len({value})")
             if kind == "array":
                 inner = self._new("x")
-                with self._under(f"for {inner} in {value}:"):
+                with (
+                    self._under(f"for {inner} in {value}:"),
+                    self._source.at(Item(value, inner)),
+                ):
                     self._value(node["items"], inner)
             else:
                 key, inner = self._new("x"), self._new("x")
                 with self._under(f"for {key}, {inner} in {value}.items():"):
                     self._simple("string", "string", key)
-                    self._value(node["values"], inner)
+                    with self._source.at(Key(key)):
+                        self._value(node["values"], inner)
         self._line("add(false)")
 
     def _add_number(self, value: str) -> None:

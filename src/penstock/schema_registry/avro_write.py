@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.convert.logical import TEMPORAL_WRITERS
-from penstock.convert.shapes import Convert, FieldWork, Shapes
+from penstock.convert.shapes import Convert, FieldWork, Shapes, convert_each
 from penstock.data.avro import schema as names
 from penstock.data.avro.read import is_union
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
+from penstock.data.paths import at_index, at_key, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Logical,
@@ -181,7 +182,10 @@ class _Preparer:
             for name, convert, default in choices:
                 chosen = value.get(name, default)
                 if chosen is not None:
-                    return convert(chosen)
+                    try:
+                        return convert(chosen)
+                    except DataError as cause:
+                        raise_in(name, cause)
             if schema.optional:
                 return None
             raise DataError("Found null value for non-optional schema")
@@ -219,7 +223,12 @@ class _Preparer:
         def prepare(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            return [element(item) for item in value]
+            items: list[Value] = []
+            try:
+                items.extend(map(element, value))
+            except DataError as cause:
+                raise_in(at_index(len(items)), cause)
+            return items
 
         return prepare
 
@@ -232,7 +241,13 @@ class _Preparer:
             for key in value:
                 if type(key) is not str:
                     raise DataError(f"Invalid type for STRING: {java_class(key)}")
-            return {key: mapped(item) for key, item in value.items()}
+            datum = {}
+            for key, item in value.items():
+                try:
+                    datum[key] = mapped(item)
+                except DataError as cause:
+                    raise_in(at_key(key), cause)
+            return datum
 
         return prepare
 
@@ -247,7 +262,13 @@ class _Preparer:
         def prepare(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            return [{"key": key(name), "value": mapped(item)} for name, item in pairs(value)]
+            entries: list[Value] = []
+            for name, item in pairs(value):
+                try:
+                    entries.append({"key": key(name), "value": mapped(item)})
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
+            return entries
 
         return prepare
 
@@ -281,12 +302,16 @@ class _Preparer:
             checks, conversions = shapes[tuple(map(type, value.values()))]
             for name, fits in checks:
                 if not fits(value[name]):
-                    return {item.name: item.convert(value[item.name]) for item in work}
+                    return convert_each(work, value)
             if not conversions:
                 return value
             datum = value.copy()
-            for name, convert in conversions:
-                datum[name] = convert(value[name])
+            name = ""
+            try:
+                for name, convert in conversions:
+                    datum[name] = convert(value[name])
+            except DataError as cause:
+                raise_in(name, cause)
             return datum
 
         if not renamed and not constants:
@@ -348,11 +373,19 @@ class _Preparer:
                 case bytes() | bytearray() | memoryview():
                     return {"bytes": bytes(value)}
                 case list():
-                    return {"array": (array, [prepare(item) for item in value])}
+                    items: list[Value] = []
+                    try:
+                        items.extend(map(prepare, value))
+                    except DataError as cause:
+                        raise_in(at_index(len(items)), cause)
+                    return {"array": (array, items)}
                 case dict():
-                    inside = [
-                        {"key": prepare(key), "value": prepare(item)} for key, item in value.items()
-                    ]
+                    inside = []
+                    for key, item in value.items():
+                        try:
+                            inside.append({"key": prepare(key), "value": prepare(item)})
+                        except DataError as cause:
+                            raise_in(at_key(key), cause)
                     return {"map": (entries, inside)}
             raise DataError(f"Unknown Java type for schemaless data: {java_class(value)}")
 

@@ -25,7 +25,8 @@ import orjson
 from penstock.convert import json_read, json_write
 from penstock.convert.json_read import MISSING, Read, node_type
 from penstock.convert.json_write import Write
-from penstock.convert.shapes import FieldWork, Shapes
+from penstock.convert.shapes import FieldWork, Shapes, convert_each
+from penstock.data.paths import at_index, at_key, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -123,7 +124,12 @@ class _Writers:
         def write_array(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            return [element(item) for item in value]
+            nodes: list[Value] = []
+            try:
+                nodes.extend(map(element, value))
+            except DataError as cause:
+                raise_in(at_index(len(nodes)), cause)
+            return nodes
 
         return write_array
 
@@ -137,13 +143,22 @@ class _Writers:
             for name, item in value.items():
                 if name is None:
                     raise DataError("Invalid value: null used for required key of map")
-                node[key(name)] = mapped(item)
+                try:
+                    node[key(name)] = mapped(item)
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
             return node
 
         def write_entries(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            return [{KEY: key(name), VALUE: mapped(item)} for name, item in pairs(value)]
+            nodes: list[Value] = []
+            for name, item in pairs(value):
+                try:
+                    nodes.append({KEY: key(name), VALUE: mapped(item)})
+                except DataError as cause:
+                    raise_in(at_key(name), cause)
+            return nodes
 
         return write_object if keyed_by_text(schema) else write_entries
 
@@ -160,7 +175,10 @@ class _Writers:
             for name, write in alternatives:
                 inner = value.get(name)
                 if inner is not None:
-                    return write(inner)
+                    try:
+                        return write(inner)
+                    except DataError as cause:
+                        raise_in(name, cause)
             return null
 
         return write_union
@@ -186,12 +204,16 @@ class _Writers:
             if not conversions:
                 return value
             node = value.copy()
-            for name, convert in conversions:
-                inner = convert(value[name])
-                if inner is ABSENT:
-                    del node[name]
-                else:
-                    node[name] = inner
+            name = ""
+            try:
+                for name, convert in conversions:
+                    inner = convert(value[name])
+                    if inner is ABSENT:
+                        del node[name]
+                    else:
+                        node[name] = inner
+            except DataError as cause:
+                raise_in(name, cause)
             return node
 
         return write_struct
@@ -276,7 +298,12 @@ def _array_reader(schema: Schema, location: str | None) -> Read:
             node = list(node.values())
         elif type(node) is not list:
             return []
-        return [element(item) for item in node]
+        values: list[Value] = []
+        try:
+            values.extend(map(element, node))
+        except DataError as cause:
+            raise_in(at_index(len(values)), cause)
+        return values
 
     return read_array
 
@@ -293,7 +320,13 @@ def _map_reader(schema: Schema, location: str | None) -> Read:
                 "Maps with string fields should be encoded as JSON objects, "
                 f"but found {node_type(node)}"
             )
-        return {name: mapped(item) for name, item in node.items()}
+        values = {}
+        for name, item in node.items():
+            try:
+                values[name] = mapped(item)
+            except DataError as cause:
+                raise_in(at_key(name), cause)
+        return values
 
     def read_entries(node: Value) -> Value:
         if type(node) is not list:
@@ -308,9 +341,12 @@ def _map_reader(schema: Schema, location: str | None) -> Read:
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                 )
-        entries = [
-            (key(entry.get(KEY, ABSENT)), mapped(entry.get(VALUE, ABSENT))) for entry in node
-        ]
+        entries: list[tuple[Value, Value]] = []
+        for entry in node:
+            try:
+                entries.append((key(entry.get(KEY, ABSENT)), mapped(entry.get(VALUE, ABSENT))))
+            except DataError as cause:
+                raise_in(at_key(entry.get(KEY)), cause)
         return dict(entries) if hashable else entries
 
     return read_object if keyed_by_text(schema) else read_entries
@@ -333,21 +369,16 @@ def _struct_reader(schema: Schema, *, is_validated: bool) -> Read:
         checks, conversions = shapes[tuple(map(type, node.values()))]
         for name, fits in checks:
             if not fits(node[name]):
-                return {field.name: field.convert(node[field.name]) for field in fields}
-        for name, convert in conversions:
-            node[name] = convert(node[name])
+                return convert_each(fields, node)
+        name = ""
+        try:
+            for name, convert in conversions:
+                node[name] = convert(node[name])
+        except DataError as cause:
+            raise_in(name, cause)
         return node
 
     return read_struct
-
-
-class _FieldMisfit(DataError):
-    """A field does not fit its schema; the message names its path."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path = path
-        self.reason = reason
-        super().__init__(f"Field '{path}': {reason}")
 
 
 def _field_reader(field: Field, *, is_validated: bool) -> FieldWork:
@@ -355,18 +386,9 @@ def _field_reader(field: Field, *, is_validated: bool) -> FieldWork:
     natural, fits = _NATURAL.get(schema.type, (None, None))
     location = f'field: "{field.name}"'
     read = (_inner_reader if is_validated else _slot_reader)(schema, location)
-
-    def convert(node: Value) -> Value:
-        try:
-            return read(node)
-        except _FieldMisfit as inner:
-            raise _FieldMisfit(f"{field.name}.{inner.path}", inner.reason) from inner
-        except DataError as cause:
-            raise _FieldMisfit(field.name, str(cause)) from cause
-
     return FieldWork(
         field.name,
-        convert,
+        read,
         natural if schema.logical is None else None,
         None if schema.type is Type.FLOAT64 else fits,
         null_stays=schema.optional and schema.default is None,
@@ -397,7 +419,7 @@ def _union_reader(schema: Schema) -> Read:
         most = -1
         for name, fits, read, properties in alternatives:
             if fits(node):
-                return {name: read(node)}
+                return {name: _read_alternative(name, read, node)}
             if properties is not None and type(node) is dict:
                 known = len(properties & node.keys())
                 if known > most:
@@ -405,9 +427,16 @@ def _union_reader(schema: Schema) -> Read:
         if best is None:
             raise DataError("Did not find matching oneof field for data")
         name, read = best
-        return {name: read(node)}
+        return {name: _read_alternative(name, read, node)}
 
     return read_union
+
+
+def _read_alternative(name: str, read: Read, node: Value) -> Value:
+    try:
+        return read(node)
+    except DataError as cause:
+        raise_in(name, cause)
 
 
 def _properties(field: Field) -> frozenset[str] | None:

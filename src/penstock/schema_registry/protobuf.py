@@ -46,8 +46,9 @@ from penstock.schema_registry.protobuf_files import (
     to_base64,
 )
 from penstock.schema_registry.protobuf_names import Options
+from penstock.schema_registry.protobuf_read import reader
 from penstock.schema_registry.protobuf_schema import MessageFile, message_file
-from penstock.schema_registry.protobuf_values import reader, writer
+from penstock.schema_registry.protobuf_write import writer
 from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
 
 # fmt: off

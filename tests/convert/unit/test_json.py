@@ -163,16 +163,17 @@ def test_a_schemaless_map_with_other_keys_is_an_array_of_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "java"),
+    ("value", "place", "java"),
     [
-        (Decimal("1.5"), "class java.math.BigDecimal"),
-        ([date(2024, 1, 1)], "class java.util.Date"),
-        (2**70, "class java.math.BigInteger"),
+        (Decimal("1.5"), "", "class java.math.BigDecimal"),
+        ([date(2024, 1, 1)], "Field '[0]': ", "class java.util.Date"),
+        ({"a": {"b": [0, 2**70]}}, "Field 'a.b[1]': ", "class java.math.BigInteger"),
+        ({1: Decimal(1)}, "Field '[1]': ", "class java.math.BigDecimal"),
     ],
 )
-def test_a_logical_value_needs_a_schema(value: Value, java: str) -> None:
+def test_a_logical_value_needs_a_schema(value: Value, place: str, java: str) -> None:
     _, failed = write(Column.of([value, 1], None), BARE)
-    assert failed == {0: f"Java class {java} does not have corresponding schema type."}
+    assert failed == {0: f"{place}Java class {java} does not have corresponding schema type."}
 
 
 def test_a_lone_surrogate_is_written_as_an_escape() -> None:
@@ -353,7 +354,7 @@ def test_tombstones_and_nulls_are_different_things() -> None:
 def test_a_null_that_is_required_fails_its_row() -> None:
     message = "Conversion error: null value for field that is required and has no default value"
     assert write(Column.of([1, None, 2], s.INT8), BARE) == ([b"1", None, b"2"], {1: message})
-    assert write(Column.of([{}], s.struct({"a": s.INT8})), BARE)[1] == {0: message}
+    assert write(Column.of([{}], s.struct({"a": s.INT8})), BARE)[1] == {0: f"Field 'a': {message}"}
 
 
 WITH_DEFAULT = Schema(Type.INT32, optional=True, default=7)
@@ -380,7 +381,8 @@ def test_a_required_null_has_no_default_when_not_asked_for() -> None:
         b'"payload":{}}'
     )
     assert read_one(cell) == {"a": 7}
-    assert refusal(cell, KEEP_NULL) == "Invalid null value for required INT32 field"
+    message = "Field 'a': Invalid null value for required INT32 field"
+    assert refusal(cell, KEEP_NULL) == message
 
 
 def test_fields_may_be_missing_added_or_in_another_order() -> None:
@@ -395,7 +397,7 @@ def test_fields_may_be_missing_added_or_in_another_order() -> None:
     column, failed = read(cells)
     assert column.values == [{"a": 1, "b": "x"}, {"a": 1, "b": None}, {"a": 1, "b": "x"}, None]
     assert list(column.values[0]) == ["a", "b"]
-    assert failed == {3: "Invalid null value for required INT8 field"}
+    assert failed == {3: "Field 'a': Invalid null value for required INT8 field"}
 
 
 def test_numeric_decimals_keep_every_digit() -> None:

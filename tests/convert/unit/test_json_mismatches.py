@@ -107,16 +107,16 @@ STRUCT = '{"type":"struct","fields":[{"type":%s,"field":"a"}]}'
             '"x"',
             "Structs should be encoded as JSON objects, but found STRING",
         ),
-        (STRUCT % '"int8"', "{}", "Invalid null value for required INT8 field"),
+        (STRUCT % '"int8"', "{}", "Field 'a': Invalid null value for required INT8 field"),
         (
             STRUCT % '"string"',
             '{"a":5}',
-            'Invalid value: null used for required field: "a", schema type: STRING',
+            "Field 'a': Invalid value: null used for required field: \"a\", schema type: STRING",
         ),
         (
             STRUCT % '"array","items":{"type":"string"}',
             '{"a":[5]}',
-            "Invalid value: null used for required element of array "
+            "Field 'a[0]': Invalid value: null used for required element of array "
             'field: "a", schema type: STRING',
         ),
         (

@@ -146,12 +146,12 @@ def test_a_bad_row_costs_no_other(avro: Make) -> None:
     found = avro().from_connect(["t"] * 8, Column.of(rows, schema), failed)
     assert [row for row, cell in enumerate(found) if cell is not None] == [0, 7]
     assert {row: str(error) for row, error in failed.items()} == {
-        1: "Invalid type for INT32: class java.lang.String",
-        2: "Found null value for non-optional schema",
-        3: "Invalid type for INT32: class java.lang.Long",
+        1: "Field 'x': Invalid type for INT32: class java.lang.String",
+        2: "Field 'x': Found null value for non-optional schema",
+        3: "Field 'x': Invalid type for INT32: class java.lang.Long",
         4: "Mismatching struct schema",
         5: "Invalid type for STRUCT: class java.lang.Long",
-        6: "Invalid type for INT32: class java.lang.Boolean",
+        6: "Field 'x': Invalid type for INT32: class java.lang.Boolean",
     }
 
 

@@ -219,7 +219,7 @@ def test_a_missing_required_field_of_an_inner_struct_is_refused(scope: Scope) ->
     message = 'Invalid value: null used for required field: "title", schema type: STRING'
     assert errors_of_reading(converter, [b"\0\0\0\0\1" + cell for cell in cells]) == {
         0: f"Field 'c.title': {message}",
-        1: f"Field 'l.title': {message}",
+        1: f"Field 'l[0].title': {message}",
     }
 
 
@@ -267,7 +267,7 @@ REFUSED_JSON: list[tuple[Schema, str, str]] = [
     (
         s.struct({"a": s.array(s.STRING)}),
         '{"a":[1]}',
-        "Field 'a': Invalid value: null used for required",
+        "Field 'a[0]': Invalid value: null used for required",
     ),
     (s.INT8, "{", NOT_READ),
 ]

@@ -263,25 +263,29 @@ def test_single_values_are_written_and_read(
 
 
 REFUSED_VALUES: list[tuple[Schema, Value, str]] = [
-    (s.INT8, 200, "Invalid type for INT8: class java.lang.Long"),
-    (s.INT32, 2**31, "Invalid type for INT32: class java.lang.Long"),
-    (s.INT32, "x", "Invalid type for INT32: class java.lang.String"),
-    (s.INT32, True, "Invalid type for INT32: class java.lang.Boolean"),
-    (s.STRING, 5, "Invalid type for STRING: class java.lang.Long"),
+    (s.INT8, 200, "Field 'f': Invalid type for INT8: class java.lang.Long"),
+    (s.INT32, 2**31, "Field 'f': Invalid type for INT32: class java.lang.Long"),
+    (s.INT32, "x", "Field 'f': Invalid type for INT32: class java.lang.String"),
+    (s.INT32, True, "Field 'f': Invalid type for INT32: class java.lang.Boolean"),
+    (s.STRING, 5, "Field 'f': Invalid type for STRING: class java.lang.Long"),
     (s.STRING, "\ud800", "Invalid value for the Protobuf schema: 'utf-8' codec can't encode"),
-    (s.BYTES, 5, "Invalid type for BYTES: class java.lang.Long"),
-    (s.BOOLEAN, "x", "Invalid type for BOOLEAN: class java.lang.String"),
-    (s.array(s.INT32), {}, "Invalid type for ARRAY: class java.util.HashMap"),
-    (s.array(s.INT32), [1, None], "Protobuf cannot have null in a repeated field"),
-    (s.array(s.INT32), ["x"], "Invalid type for INT32: class java.lang.String"),
-    (s.map_of(s.STRING, s.INT32), "x", "Invalid type for MAP: class java.lang.String"),
-    (s.map_of(s.STRING, s.INT32), {"a": "x"}, "Invalid type for INT32: class java.lang.String"),
-    (BOOK, 5, "Invalid type for STRUCT: class java.lang.Long"),
-    (BOOK, {"nope": 1}, "Mismatching struct schema"),
-    (s.DATE, 5, "Invalid type for Date, expected Date but was class java.lang.Long"),
-    (s.decimal(1), 5, "Invalid type for Decimal, expected BigDecimal but was"),
-    (CHOICE, {"a": None}, "Cannot find non-null field"),
-    (COLOR, "BLUE", "'BLUE' is not a symbol of the enum Color"),
+    (s.BYTES, 5, "Field 'f': Invalid type for BYTES: class java.lang.Long"),
+    (s.BOOLEAN, "x", "Field 'f': Invalid type for BOOLEAN: class java.lang.String"),
+    (s.array(s.INT32), {}, "Field 'f': Invalid type for ARRAY: class java.util.HashMap"),
+    (s.array(s.INT32), [1, None], "Field 'f': Protobuf cannot have null in a repeated field"),
+    (s.array(s.INT32), ["x"], "Field 'f[0]': Invalid type for INT32: class java.lang.String"),
+    (s.map_of(s.STRING, s.INT32), "x", "Field 'f': Invalid type for MAP: class java.lang.String"),
+    (
+        s.map_of(s.STRING, s.INT32),
+        {"a": "x"},
+        "Field 'f[\"a\"]': Invalid type for INT32: class java.lang.String",
+    ),
+    (BOOK, 5, "Field 'f': Invalid type for STRUCT: class java.lang.Long"),
+    (BOOK, {"nope": 1}, "Field 'f': Mismatching struct schema"),
+    (s.DATE, 5, "Field 'f': Invalid type for Date, expected Date but was class java.lang.Long"),
+    (s.decimal(1), 5, "Field 'f': Invalid type for Decimal, expected BigDecimal but was"),
+    (CHOICE, {"a": None}, "Field 'f': Cannot find non-null field"),
+    (COLOR, "BLUE", "Field 'f': 'BLUE' is not a symbol of the enum Color"),
 ]
 
 
@@ -327,9 +331,9 @@ def test_bad_messages_are_refused_and_cost_no_neighbour(scope: Scope, registry: 
 @pytest.mark.parametrize(
     ("field", "data", "message"),
     [
-        (s.DATE, "0a 00", "Invalid google.type.Date: 0-0-0"),
-        (s.TIME, "0a 02 08 19", "Invalid google.type.TimeOfDay: hour must be in 0..23"),
-        (s.decimal(0), "0a 00", "Zero length BigInteger"),
+        (s.DATE, "0a 00", "Field 'f': Invalid google.type.Date: 0-0-0"),
+        (s.TIME, "0a 02 08 19", "Field 'f': Invalid google.type.TimeOfDay: hour must be in 0..23"),
+        (s.decimal(0), "0a 00", "Field 'f': Zero length BigInteger"),
     ],
 )
 def test_messages_without_a_logical_value_are_refused(

@@ -25,8 +25,8 @@ from penstock.schema_registry.protobuf_names import (
     UNION,
     Options,
 )
+from penstock.schema_registry.protobuf_read import reader
 from penstock.schema_registry.protobuf_schema import message_file
-from penstock.schema_registry.protobuf_values import reader
 
 from .protobuf_examples import (
     PLAIN,

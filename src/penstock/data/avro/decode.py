@@ -24,14 +24,14 @@ optional fields 719 and 330.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from struct import Struct
 from typing import Any, Final
 
 from penstock.data.avro import schema as names
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
-from penstock.data.avro.source import Source
+from penstock.data.avro.source import Index, Key, Source
 from penstock.data.logical import bytes_to_decimal, days_to_date, ms_to_time, ms_to_timestamp
 from penstock.data.schema import Type, Value, wrap_int
 
@@ -190,9 +190,13 @@ class _Compiler:
         return self._simple(kind, node)
 
     def _record(self, node: Node) -> str:
-        fields = {field["name"]: self._value(field["type"]) for field in node["fields"]}
+        is_anything = node["name"] == names.ANYTHING
+        fields = {}
+        for field in node["fields"]:
+            with nullcontext() if is_anything else self._source.at(field["name"]):
+                fields[field["name"]] = self._value(field["type"])
         value = self._new("v")
-        if node["name"] == names.ANYTHING:
+        if is_anything:
             self._line(f"{value} = first({', '.join(fields[kind] for kind in _KINDS)})")
         else:
             inside = ", ".join(f"{name!r}: {cell}" for name, cell in fields.items())
@@ -208,7 +212,8 @@ class _Compiler:
                 if branch == "null":
                     self._line(f"{value} = None")
                     continue
-                inside = self._value(branch)
+                with nullcontext() if labels is None else self._source.at(labels[index]):
+                    inside = self._value(branch)
                 shown = inside if labels is None else f"{{{labels[index]!r}: {inside}}}"
                 self._line(f"{value} = {shown}")
         with self._under("else:"):
@@ -232,13 +237,13 @@ class _Compiler:
         items = node["items"]
         if not names.is_map_entry(items, self._named):
             self._line(f"{value} = []")
-            with self._blocks():
+            with self._blocks(), self._source.at(Index(value)):
                 self._line(f"{value}.append({self._value(items)})")
             return value
         types = {field["name"]: field["type"] for field in resolved(items, self._named)["fields"]}
         simple = self._simple_key(types["key"])
         self._line(f"{value} = {'{}' if simple else '[]'}")
-        with self._blocks():
+        with self._blocks(), self._source.at(Index(value)):
             inside = {name: self._value(type) for name, type in types.items()}
             key, mapped = inside["key"], inside["value"]
             self._line(
@@ -251,7 +256,8 @@ class _Compiler:
         self._line(f"{value} = {{}}")
         with self._blocks():
             key = self._text()
-            self._line(f"{value}[{key}] = {self._value(node['values'])}")
+            with self._source.at(Key(key)):
+                self._line(f"{value}[{key}] = {self._value(node['values'])}")
         return value
 
     def _text(self) -> str:

@@ -14,6 +14,7 @@ from penstock.data.avro import decode
 from penstock.data.avro import schema as names
 from penstock.data.avro.decode import Decode
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
+from penstock.data.avro.source import path_of
 from penstock.data.json_text import compact
 from penstock.data.logical import (
     bytes_to_decimal,
@@ -21,6 +22,7 @@ from penstock.data.logical import (
     ms_to_time,
     ms_to_timestamp,
 )
+from penstock.data.paths import Misfit, joined
 from penstock.data.schema import Logical, Schema, Type, Value, check, fields_of, wrap_int
 from penstock.errors import DataError
 
@@ -485,5 +487,19 @@ def reader(node: Node, named: Nodes, settings: ReadSettings, head: int) -> ReadB
             scale = schema.scale
             return lambda cell: bytes_to_decimal(cell[head:], scale)
         return lambda cell: cell[head:]
-    read = decoder(node, named, settings)
-    return lambda cell: read(cell, head)[0]
+    decode_at = decoder(node, named, settings)
+
+    def read(cell: bytes) -> Value:
+        try:
+            return decode_at(cell, head)[0]
+        except Exception as cause:
+            path = joined(path_of(cause))
+            if not path:
+                raise
+            if isinstance(cause, DataError):
+                raise Misfit(path, str(cause)) from cause
+            # The bytes, rather than the value, do not fit.
+            shown = str(cause) if isinstance(cause, decode.Malformed) else repr(cause)
+            raise decode.Malformed(f"field '{path}': {shown}") from cause
+
+    return read
