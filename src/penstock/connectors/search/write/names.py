@@ -8,6 +8,9 @@ from typing import Final
 from penstock.api import DataError
 from penstock.api.schema import Schema, Type, Value, java_class
 
+TOPIC: Final = "${topic}"
+"""Stands for the topic in the namespace of a data stream."""
+
 _LONGEST: Final = 255
 _LONGEST_NAMESPACE: Final = 100
 _ID_TYPES: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.STRING)
@@ -43,7 +46,7 @@ def data_stream_name(topic: str, type: str, dataset: str, namespace: str) -> str
     >>> data_stream_name("Orders", "LOGS", "shop", "${topic}")
     'logs-shop-orders'
     """
-    named = namespace.replace("${topic}", topic.lower())[:_LONGEST_NAMESPACE]
+    named = namespace.replace(TOPIC, topic.lower())[:_LONGEST_NAMESPACE]
     return f"{type.lower()}-{dataset}-{named}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.connectors.search.write.names import (
+    TOPIC,
     data_stream_name,
     index_name,
     opensearch_index_name,
@@ -114,6 +115,13 @@ class SinkPlan:
     def maps(self, topic: str) -> bool:
         """Whether the mapping is made from a topic's schema."""
         return not (self.ignores_schemas or topic in self.schema_topics)
+
+    @property
+    def names_by_topic(self) -> bool:
+        """Whether topics have indices or data streams of their own, with names made from theirs."""
+        streams = self.streams
+        named = streams is None or not streams.type or TOPIC in streams.namespace
+        return self.resources is None and named
 
     def resource(self, topic: str) -> str | None:
         """The index, data stream or alias of a topic; None if a required one is missing."""

@@ -39,7 +39,7 @@ from penstock.connectors.search.write.actions import Action, MalformedId, TopicA
 from penstock.connectors.search.write.bulk import Coming, Refusal, Request, Sender, cut
 from penstock.connectors.search.write.conflicts import Conflict, Conflicts
 from penstock.connectors.search.write.indices import Indices
-from penstock.connectors.search.write.plan import Nulls, Refusals, SinkPlan
+from penstock.connectors.search.write.plan import Ids, Nulls, Refusals, SinkPlan
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class SearchWriter(SinkWriter):
         self._pool = ThreadPoolExecutor(plan.in_flight, thread_name_prefix="search")
         self._pending: deque[Request] = deque()
         self._topics: dict[str, TopicActions] = {}
+        self._keyed: dict[str, str] = {}  # topics whose keys are ids, by index or data stream
         self._dropped: set[int] = set()  # rows of the current batch
         self._fatal = FatalError()
         self._outdated: Counter[str] = Counter()  # records by topic, since the last flush
@@ -186,6 +187,14 @@ class SearchWriter(SinkWriter):
                 f"Topic '{topic}' is not mapped to any resource. All topics must be mapped in "
                 "'topic.to.external.resource.mapping' or 'topic.to.existing.resource.mapping'."
             )
+        if self._plan.names_by_topic and self._plan.ids(topic) is Ids.KEY:
+            other = self._keyed.setdefault(resource, topic)
+            if other != topic:
+                raise PenstockError(
+                    f"The topics '{other}' and '{topic}' both go to '{resource}', so documents "
+                    "with the same key would replace each other. Give one of them another name, "
+                    "for example with RegexRouter, or use a connector with key.ignore=true."
+                )
         return resource
 
     def _actions(self, records: Records, failed: Failed) -> list[Action]:
