@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.api import Failed, TaskId
+from penstock.api import ConfigInvalid, Failed, TaskId
 from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.write.dialect import TableName, Write
@@ -180,3 +180,30 @@ def test_the_settings_of_both_connectors_are_read() -> None:
     assert settings.batch_rows == 7
     assert settings.table_of("or-ders") == TableName(("app", "or_ders"))
     assert settings.table_of("a") == TableName(("x", "y"))
+
+
+def test_normalized_names_of_two_topics_are_not_one_table_whose_rows_replace_each_other() -> None:
+    given = {"connection.url": "jdbc:sqlite:a.db", "name": "n", "table.name.normalize": "true"}
+    appends = settings_of(JDBC_SINK.parse(given))
+    assert appends.table_of("a-b") == appends.table_of("a_b") == TableName(("a_b",))
+    given |= {"insert.mode": "upsert", "pk.mode": "record_key"}
+    replaces = settings_of(JDBC_SINK.parse(given))
+    assert replaces.table_of("a-b") == replaces.table_of("a-b") == TableName(("a_b",))
+    with pytest.raises(ConfigInvalid, match=r"'a-b' and 'a_b' .* topics\.to\.tables\.mapping"):
+        replaces.table_of("a_b")
+    one_table = settings_of(JDBC_SINK.parse({**given, "table.name.format": "all-rows"}))
+    assert one_table.table_of("a-b") == one_table.table_of("a_b") == TableName(("all_rows",))
+
+
+def test_two_fields_are_not_one_column(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE rows (id, name)")
+    config = {"connection.url": f"jdbc:sqlite:{file}", "table.name.format": "rows"}
+    schema = struct({"id": INT64, "name": STRING, "Name": STRING})
+    records = records_of([{"id": 1, "name": "a", "Name": "b"}], schema=schema)
+    writer = JdbcSink().open(JDBC_SINK.parse(config), SinkContextStub())
+    failed: Failed = {}
+    writer.write(records, failed)
+    writer.close()
+    assert "The fields 'name' and 'Name' are both column 'name'" in str(failed[0])

@@ -139,6 +139,13 @@ class Layouts:
         table_columns = self._tables.fitting(table, columns)
         existing = [table_columns.column(column.name) for column in columns]
         names = [column.name for column in existing if column is not None]
+        for at, name in enumerate(names):
+            if (first := names.index(name)) != at:
+                raise TableMismatch(
+                    f"The fields '{columns[first].name}' and '{columns[at].name}' are both column "
+                    f"'{name}' of table {table}; rename or remove one of them, for example with "
+                    "ReplaceField"
+                )
         schemas = [column.schema for column in columns]
         forms = self._dialect.forms(schemas, existing)
         encoders = [

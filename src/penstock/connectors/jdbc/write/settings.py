@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from penstock.api import ConfigInvalid
 from penstock.api.settings import Config
 from penstock.connectors.jdbc.drivers.moments import zone
 from penstock.connectors.jdbc.drivers.products import product_of
@@ -134,7 +135,9 @@ class _Tables:
         self._normalizes = config[k.TABLE_NAME_NORMALIZE]
         pairs = (entry.partition(":") for entry in config[k.TOPICS_TO_TABLES])
         self._mapped = {topic: table for topic, _, table in pairs}
+        self._replaces = config[k.INSERT_MODE].lower() != "insert" or config[k.DELETE_ENABLED]
         self._known: dict[str, TableName] = {}
+        self._normalized: dict[str, str] = {}  # the names before, by those after
 
     def __call__(self, topic: str) -> TableName:
         table = self._known.get(topic)
@@ -146,6 +149,17 @@ class _Tables:
         if topic in self._mapped:
             return TableName.parse(self._mapped[topic])
         text = self._format.replace("${topic}", topic)
-        if self._normalizes:
-            text = "".join(c if c.isalnum() or c in "_." else "_" for c in text)
-        return TableName.parse(text)
+        if not self._normalizes:
+            return TableName.parse(text)
+        normal = "".join(c if c.isalnum() or c in "_." else "_" for c in text)
+        other = self._normalized.setdefault(normal, text)
+        if other != text and self._replaces:
+            raise ConfigInvalid(
+                [
+                    f"With {k.TABLE_NAME_NORMALIZE.name}=true the tables '{other}' and '{text}' of "
+                    f"two topics are both '{normal}', and rows with the same key would replace "
+                    f"each other. Map one of the topics to another table with "
+                    f"{k.TOPICS_TO_TABLES.name}."
+                ]
+            )
+        return TableName.parse(normal)
