@@ -88,21 +88,26 @@ def schema_text(name: str | None) -> str:
     return f"schema_name={'null' if name is None else name}"
 
 
-def escaped(text: str) -> str:
+def escaped(text: str, also: str = "") -> str:
     """A folder name that cannot escape its folder: slashes, backslashes, control characters and the
     names `.` and `..` are percent-encoded, and so is a percent sign that would look like one of
-    these. Different texts have different names. For file systems; object stores accept any name.
+    these. So are the characters of `also`. Different texts have different names. For file systems;
+    object stores accept any name.
 
     >>> escaped("name=a/../b"), escaped(".."), escaped("50%"), escaped("a%2Fb")
     ('name=a%2F..%2Fb', '%2E%2E', '50%', 'a%252Fb')
+    >>> escaped("a:b", also=":"), escaped("a%3Ab", also=":")
+    ('a%3Ab', 'a%253Ab')
     """
     if text in (".", ".."):
         return text.replace(".", "%2E")
     if "%" in text:
         text = _LOOKS_ENCODED.sub("%25", text)
-    if text.isprintable() and "/" not in text and "\\" not in text:
+        for c in also:
+            text = text.replace(f"%{ord(c):02X}", f"%25{ord(c):02X}")
+    if text.isprintable() and not any(c in text for c in f"/\\{also}"):
         return text
-    return "".join(f"%{ord(c):02X}" if c in "/\\" or ord(c) < 32 else c for c in text)
+    return "".join(f"%{ord(c):02X}" if c in "/\\" + also or ord(c) < 32 else c for c in text)
 
 
 class TimeFolders:

@@ -43,6 +43,10 @@ class Variable:
     name: str
     value: str = ""  # of its parameter
 
+    @property
+    def has_fixed_length(self) -> bool:
+        return self.name == "timestamp" or self.value == "true"
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -94,7 +98,30 @@ def compile_template(text: str) -> Template:
             "it must contain topic, partition and start_offset, optionally with timestamp and "
             "key; or key, optionally with topic and partition"
         )
+    _check_separated(template)
     return template
+
+
+def _check_separated(template: Template) -> None:
+    """Raises TemplateInvalid if it is unclear where one variable ends and the next begins: then
+    partition 1 from offset 12 on, and partition 11 from offset 2 on, would have one name."""
+    before: Variable | None = None
+    between = ""
+    for part in template.parts:
+        if isinstance(part, str):
+            between = part
+            continue
+        if (
+            before is not None
+            and (not between or between.isdecimal())
+            and not (before.has_fixed_length or part.has_fixed_length)
+        ):
+            raise TemplateInvalid(
+                f"{{{{{before.name}}}}} and {{{{{part.name}}}}} need a character between them that "
+                "is not a digit, as in {{partition}}-{{start_offset}}, or else files of different "
+                "records could have one name"
+            )
+        before, between = part, ""
 
 
 def _variable(name: str | None, colon: str, parameter: str | None) -> Variable:

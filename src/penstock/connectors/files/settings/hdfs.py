@@ -287,7 +287,7 @@ def hdfs_folders(config: Config) -> HdfsFolders:
 def _named(text: str) -> str:
     """A folder name that cannot escape its folder; HDFS allows no colons. Raises DataError if
     none is possible."""
-    return checked_name(text, escaped(text).replace(":", "%3A"), "a folder", _LONGEST)
+    return checked_name(text, escaped(text, also=":"), "a folder", _LONGEST)
 
 
 def hdfs_plan(config: Config) -> SinkPlan:

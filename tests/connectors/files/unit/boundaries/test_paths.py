@@ -17,6 +17,8 @@ from penstock.connectors.files.boundaries.paths import (
     field_text,
     to_local,
 )
+from penstock.connectors.files.boundaries.templates import TemplateInvalid, compile_template
+from penstock.connectors.files.settings.hdfs import _named
 
 HOURLY = "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 HOUR = 3_600_000
@@ -29,6 +31,43 @@ def ms(text: str) -> int:
 def folder(time: str, pattern: str = HOURLY, zone: str = "UTC", duration_ms: int = HOUR) -> str:
     folders = TimeFolders(compile_pattern(pattern), ZoneInfo(zone), duration_ms)
     return folders.of([ms(time)])[0]
+
+
+def test_folders_of_hdfs_are_different_for_different_values() -> None:
+    assert _named("at=12:30") == "at=12%3A30"
+    assert _named("at=12%3A30") == "at=12%253A30"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{topic}}-{{partition}}{{start_offset}}",
+        "{{topic}}-{{partition}}00{{start_offset}}",
+        "{{topic}}{{partition}}-{{start_offset}}",
+        "{{start_offset}}-{{partition}}{{topic}}",
+        "{{topic}}{{key}}",
+        "{{key}}{{partition}}",
+    ],
+)
+def test_a_template_of_which_different_records_have_one_name_is_refused(template: str) -> None:
+    with pytest.raises(TemplateInvalid, match="need a character between them"):
+        compile_template(template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{topic}}-{{partition}}-{{start_offset}}",
+        "{{topic}}/{{partition}}_{{start_offset}}",
+        "{{topic}}-{{partition:padding=true}}{{start_offset}}",
+        "{{topic}}-{{partition}}{{start_offset:padding=true}}",
+        "{{topic}}{{timestamp:unit=yyyy}}{{timestamp:unit=MM}}{{partition:padding=true}}"
+        "{{start_offset}}",
+        "{{key}}",
+    ],
+)
+def test_a_template_whose_parts_can_be_told_apart_is_accepted(template: str) -> None:
+    assert compile_template(template).names
 
 
 def test_names_are_those_of_confluent() -> None:
