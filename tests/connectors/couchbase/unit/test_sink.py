@@ -169,6 +169,7 @@ def test_a_value_is_the_document_that_the_json_converter_writes(server: Server) 
         ("${/a/b}-${/c/0}", {"a": {"b": "x"}, "c": [True]}, "x-true"),
         ("/id", {"id": "i"}, "i"),
         ("${/a~1b}", {"a/b": "x"}, "x"),
+        ("${/a}-${/b}", {"a": "${/b}", "b": "x"}, "${/b}-x"),
         ("${/id}", {"id": None}, "key"),
         ("${/id}", {"id": {}}, "key"),
         ("${/id}", ["no object"], "key"),

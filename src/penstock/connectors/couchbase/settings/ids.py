@@ -46,13 +46,14 @@ class IdFormat:
 
     def filled(self, document: Any) -> str | None:
         """The id of a document; None if a value is missing, null, an array or an object."""
-        filled = self._text
+        texts: dict[str, str] = {}
         for placeholder, path in self._pointers.items():
             text = scalar_text(node(document, path))
             if text is None:
                 return None
-            filled = filled.replace(placeholder, text)
-        return filled
+            texts[placeholder] = text
+        # In one pass: a value may look like a placeholder.
+        return _PLACEHOLDER.sub(lambda match: texts[match[0]], self._text)
 
     def stripped(self, document: Any) -> Any:
         """The document without the values in its id."""
