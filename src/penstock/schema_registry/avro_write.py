@@ -20,6 +20,7 @@ from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
 from penstock.data.paths import at_index, at_key, raise_in
 from penstock.data.schema import (
     INT_BITS,
+    Field,
     Logical,
     Schema,
     Type,
@@ -273,7 +274,15 @@ class _Preparer:
         return prepare
 
     def _struct(self, schema: Schema, node: Node) -> Convert:
-        by_name = {self._settings.rename(field.name): field for field in schema.fields}
+        by_name: dict[str, Field] = {}
+        for field in schema.fields:
+            other = by_name.setdefault(self._settings.rename(field.name), field)
+            if other is not field:
+                raise DataError(
+                    f"The fields '{other.name}' and '{field.name}' both become "
+                    f"'{self._settings.rename(field.name)}' with scrub.invalid.names=true; rename "
+                    "one of them, for example with ReplaceField"
+                )
         work: list[FieldWork] = []
         renamed: list[tuple[str, str]] = []
         constants: dict[str, Value] = {}

@@ -33,6 +33,23 @@ from penstock.schema_registry.transport import MockTransport
 from .avro_examples import RECORD_A, Ask, Make, defaulted, foreign, read, write
 
 
+def test_two_fields_that_scrubbing_gives_one_name_are_refused(avro: Make, ask: Ask) -> None:
+    target = {"type": "record", "name": "R", "fields": [{"name": "a_b", "type": "int"}]}
+    body = {"schema": json.dumps(target)}
+    assert ask("POST", "/subjects/t-value/versions", body)[0] == 200
+    converter = avro(
+        scrub_invalid_names="true",
+        auto_register_schemas="false",
+        use_latest_version="true",
+        latest_compatibility_strict="false",
+    )
+    failed: Failed = {}
+    schema = struct({"a-b": INT32, "a_b": INT32}, name="R")
+    cells = converter.from_connect(["t"], Column.of([{"a-b": 1, "a_b": 2}], schema), failed)
+    assert cells == [None]
+    assert "The fields 'a-b' and 'a_b' both become 'a_b'" in str(failed[0])
+
+
 def test_versions_come_from_the_registry_unless_the_schema_says(avro: Make, ask: Ask) -> None:
     first = foreign(ask, RECORD_A, {"x": 1})
     more = {**RECORD_A, "fields": [*RECORD_A["fields"], {"name": "y", "type": "int",
