@@ -8,7 +8,7 @@ from penstock.api import ConfigInvalid, Finding, PenstockError
 from penstock.connectors.search.client.access import Client, ClientOptions, path
 from penstock.connectors.search.client.errors import Answered, Unreachable
 from penstock.connectors.search.settings import shared
-from penstock.connectors.search.write.plan import SinkPlan
+from penstock.connectors.search.write.plan import SinkPlan, shared_resource
 
 _OLDEST = (7, 0)
 
@@ -18,8 +18,13 @@ def findings(
 ) -> Iterable[Finding]:
     """Findings about the cluster, the user, and resources that must exist."""
     mapped = plan.resources
+    topics = [topic.strip() for topic in props.get("topics", "").split(",") if topic.strip()]
+    if not props.get("transforms"):  # they may change the topics
+        keyed: dict[str, str] = {}
+        for topic in topics:
+            if problem := shared_resource(plan, topic, keyed):
+                yield Finding("topics", problem)
     if mapped is not None:
-        topics = [topic.strip() for topic in props.get("topics", "").split(",") if topic.strip()]
         for topic in topics:
             if topic not in mapped:
                 yield Finding(

@@ -116,12 +116,14 @@ class SinkPlan:
         """Whether the mapping is made from a topic's schema."""
         return not (self.ignores_schemas or topic in self.schema_topics)
 
-    @property
-    def names_by_topic(self) -> bool:
-        """Whether topics have indices or data streams of their own, with names made from theirs."""
+    def keyed_resource(self, topic: str) -> str | None:
+        """The index or data stream that a topic must not share with another one, because its name
+        is made from the topic's, and keys are ids; None: it may."""
         streams = self.streams
         named = streams is None or not streams.type or TOPIC in streams.namespace
-        return self.resources is None and named
+        if self.resources is not None or not named or self.ids(topic) is not Ids.KEY:
+            return None
+        return self.resource(topic)
 
     def resource(self, topic: str) -> str | None:
         """The index, data stream or alias of a topic; None if a required one is missing."""
@@ -132,3 +134,16 @@ class SinkPlan:
             return data_stream_name(topic, streams.type, streams.dataset, streams.namespace)
         name = (opensearch_index_name if self.names is Names.AIVEN else index_name)(topic)
         return f"{streams.prefix}-{name}" if streams is not None and streams.prefix else name
+
+
+def shared_resource(plan: SinkPlan, topic: str, keyed: dict[str, str]) -> str | None:
+    """Why documents of a topic would replace those of an earlier one; None if they cannot. `keyed`
+    has the topics so far by their `keyed_resource`; the topic is added."""
+    resource = plan.keyed_resource(topic)
+    if resource is None or (other := keyed.setdefault(resource, topic)) == topic:
+        return None
+    return (
+        f"The topics '{other}' and '{topic}' both go to '{resource}', so documents with the same "
+        "key would replace each other. Give one of them another name, for example with "
+        "RegexRouter, or use a connector with key.ignore=true."
+    )

@@ -39,7 +39,7 @@ from penstock.connectors.search.write.actions import Action, MalformedId, TopicA
 from penstock.connectors.search.write.bulk import Coming, Refusal, Request, Sender, cut
 from penstock.connectors.search.write.conflicts import Conflict, Conflicts
 from penstock.connectors.search.write.indices import Indices
-from penstock.connectors.search.write.plan import Ids, Nulls, Refusals, SinkPlan
+from penstock.connectors.search.write.plan import Nulls, Refusals, SinkPlan, shared_resource
 
 log = logging.getLogger(__name__)
 
@@ -187,14 +187,8 @@ class SearchWriter(SinkWriter):
                 f"Topic '{topic}' is not mapped to any resource. All topics must be mapped in "
                 "'topic.to.external.resource.mapping' or 'topic.to.existing.resource.mapping'."
             )
-        if self._plan.names_by_topic and self._plan.ids(topic) is Ids.KEY:
-            other = self._keyed.setdefault(resource, topic)
-            if other != topic:
-                raise PenstockError(
-                    f"The topics '{other}' and '{topic}' both go to '{resource}', so documents "
-                    "with the same key would replace each other. Give one of them another name, "
-                    "for example with RegexRouter, or use a connector with key.ignore=true."
-                )
+        if problem := shared_resource(self._plan, topic, self._keyed):
+            raise PenstockError(problem)
         return resource
 
     def _actions(self, records: Records, failed: Failed) -> list[Action]:
