@@ -110,6 +110,7 @@ test-fast: check ## the core without parity, packages and slow tests, and all of
 soak: $(READY) ## at length what `make test` does a little of: random faults for SOAK_S seconds, SEEDS seeds, KILLS kills, EXAMPLES examples
 	@$(BIN)/python -m tests.cluster.simulated.chaos --seeds $(SEEDS) --jobs $(JOBS)
 	@PENSTOCK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout=3600 -m hypothesis $(UNIT)
+	@PENSTOCK_SOAK_S=$(SOAK_S) $(BIN)/pytest -q -m soak --ignore-glob='*/unit' tests
 	@PENSTOCK_SOAK_S=$(SOAK_S) PENSTOCK_KILLS=$(KILLS) $(BIN)/pytest -q -s tests/cluster/sim/test_scale.py \
 	  tests/cluster/test_churn.py tests/flow/test_exactly_once.py tests/connectors/files/test_kills.py tests/connectors/test_sink_chaos.py
 

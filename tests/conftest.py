@@ -41,9 +41,13 @@ _numbers = itertools.count(1)
 _shared: list[Broker] = []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the modules that take longest, so that processes which share the modules end
-    together."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only `make soak` runs. Begins with the modules that take longest, so that
+    processes which share the modules end together."""
+    if not os.environ.get("PENSTOCK_SOAK_S"):
+        left_out = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
     def seconds(item: pytest.Item) -> int:
         mark = item.get_closest_marker("slow")

@@ -21,6 +21,7 @@ FILES: Final = 60
 LINES: Final = 4_000
 SLICE: Final = 512
 
+SOAK = pytest.mark.soak
 pytestmark = [
     pytest.mark.slow(180),
     pytest.mark.timeout(500),
@@ -28,7 +29,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("protocol", ["ftp", "sftp"])
+@pytest.mark.parametrize("protocol", [pytest.param("ftp", marks=SOAK), "sftp"])
 def test_a_worker_that_is_killed_loses_nothing_and_continues(
     make_worker: Callable[..., WorkerProcess], topics: Topics, tmp_path: Path, protocol: str
 ) -> None:

@@ -25,6 +25,7 @@ ROWS: Final = 60
 PARTITIONS: Final = 2
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
+SOAK = pytest.mark.soak
 pytestmark = [pytest.mark.timeout(500), pytest.mark.slow(230)]
 
 
@@ -58,7 +59,9 @@ def bucket() -> Iterator[Any]:
         resource.meta.client.close()
 
 
-@pytest.mark.parametrize("policy", ["NONE", "MOVE", "DELETE"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("NONE", marks=SOAK), "MOVE", pytest.param("DELETE", marks=SOAK)]
+)
 def test_a_worker_that_is_killed_while_it_reads_neither_loses_nor_repeats(
     make: Callable[[], WorkerProcess], topics: Topics, tmp_path: Path, policy: str
 ) -> None:

@@ -36,6 +36,7 @@ WIDE_BYTES: Final = 2_000  # of a row: one range that takes long enough to read 
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
+SOAK = pytest.mark.soak
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow(195)]
 
 
@@ -225,7 +226,7 @@ def target() -> Iterator[DatabaseServer]:
         yield server
 
 
-@pytest.fixture(scope="module", params=["at-least-once", "exactly-once"])
+@pytest.fixture(scope="module", params=[pytest.param("at-least-once", marks=SOAK), "exactly-once"])
 def kind(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
