@@ -49,6 +49,9 @@ class _Case(SinkConformance):
     )
 
     def config(self) -> dict[str, str]:
+        if not (self.folder / "store").exists():
+            (self.folder / "disk").mkdir()
+            self.point_at("disk")
         return {
             "store.url": str(self.folder / "store"),
             "format.class": "JsonFormat",
@@ -72,29 +75,27 @@ class _Case(SinkConformance):
         rows = [{"id": 1, "name": "\ud800"}, {"id": 2, "name": "\udfff"}]
         return records_of(rows, schema=ROW, first=900)
 
-    def unreachable_target(self) -> AbstractContextManager[object] | None:
-        @contextmanager
-        def away() -> Iterator[None]:
-            (self.folder / "store").write_text("in the way of the folder")
-            try:
-                yield
-            finally:
-                (self.folder / "store").unlink()
+    def point_at(self, target: str) -> None:
+        """Replaces the folder at once, also while the sink's threads store files."""
+        link = self.folder / "link"
+        link.symlink_to(target)
+        link.replace(self.folder / "store")
 
-        return away()
+    def unreachable_target(self) -> AbstractContextManager[object] | None:
+        (self.folder / "file").write_text("in the way of the folder")
+        return self.away("file")
+
+    def refusing_target(self) -> AbstractContextManager[object] | None:
+        """The folder is in a file system that takes no files, not even from root."""
+        return self.away("/sys")
 
     @contextmanager
-    def refusing_target(self) -> Iterator[None]:
-        """The folder is in a file system that takes no files, not even from root."""
-        store, aside = self.folder / "store", self.folder / "aside"
-        store.mkdir(exist_ok=True)
-        store.rename(aside)
-        store.symlink_to("/sys")
+    def away(self, target: str) -> Iterator[None]:
+        self.point_at(target)
         try:
             yield
         finally:
-            store.unlink()
-            aside.rename(store)
+            self.point_at("disk")
 
 
 class TestJson(_Case):
