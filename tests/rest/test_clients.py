@@ -39,7 +39,7 @@ from tests.places import TESTS
 
 pytestmark = pytest.mark.timeout(900)
 
-FILES: Final = TESTS / "clients"
+FILES: Final = TESTS / "rest" / "clients"
 LINES: Final = "one\ntwo\nthree\n"
 WAIT_S: Final = 240.0  # a busy machine may take a minute for Spark to start
 RUNNING: Final = ["RUNNING", "RUNNING"]

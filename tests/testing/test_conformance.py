@@ -206,20 +206,20 @@ BROKEN = [
     ),
     source(
         "hiding",
-        'Key("topic", STRING',
-        'Key("tasks.max", STRING',
+        'text("topic", REQUIRED',
+        'text("tasks.max", REQUIRED',
         "test_no_setting_has_the_name_of_a_common_setting",
     ),
     source(
         "undocumented",
-        'doc="Topic that the records go to."',
-        "",
+        '"Topic that the records go to."',
+        '""',
         "test_every_setting_is_documented",
     ),
     source(
         "lenient",
-        "importance=HIGH, doc",
-        "default='.', importance=HIGH, doc",
+        '.folder", REQUIRED',
+        '.folder", "."',
         "test_a_bad_configuration_is_refused_with_a_reason",
     ),
     source(
