@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from penstock.data.avro import schema as names
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
-from penstock.data.avro.source import Item, Key, Source, path_of
+from penstock.data.avro.source import ArrayItem, MapKey, Source, path_of
 from penstock.data.paths import Misfit, joined
 
 Encode = Callable[[Any], bytes]
@@ -163,14 +163,14 @@ class _Compiler:
                 inner = self._new("x")
                 with (
                     self._under(f"for {inner} in {value}:"),
-                    self._source.at(Item(value, inner)),
+                    self._source.at(ArrayItem(value, inner)),
                 ):
                     self._value(node["items"], inner)
             else:
                 key, inner = self._new("x"), self._new("x")
                 with self._under(f"for {key}, {inner} in {value}.items():"):
                     self._simple("string", "string", key)
-                    with self._source.at(Key(key)):
+                    with self._source.at(MapKey(key)):
                         self._value(node["values"], inner)
         self._line("add(false)")
 

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from penstock.data.avro import schema as names
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
-from penstock.data.avro.source import Index, Key, Source
+from penstock.data.avro.source import Index, MapKey, Source
 from penstock.data.logical import bytes_to_decimal, days_to_date, ms_to_time, ms_to_timestamp
 from penstock.data.schema import Type, Value, wrap_int
 
@@ -256,7 +256,7 @@ class _Compiler:
         self._line(f"{value} = {{}}")
         with self._blocks():
             key = self._text()
-            with self._source.at(Key(key)):
+            with self._source.at(MapKey(key)):
                 self._line(f"{value}[{key}] = {self._value(node['values'])}")
         return value
 

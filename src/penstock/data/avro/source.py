@@ -29,7 +29,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ArrayItem:
     """The step to the element `item` of the variable `items`."""
 
     items: str
@@ -37,13 +37,13 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class MapKey:
     """The step to the entry whose key is in a variable."""
 
     variable: str
 
 
-Path = tuple[str | Index | Item | Key, ...]
+Path = tuple[str | Index | ArrayItem | MapKey, ...]
 
 
 def path_of(error: BaseException) -> list[Step]:
@@ -59,16 +59,16 @@ def path_of(error: BaseException) -> list[Step]:
     return steps
 
 
-def _step(part: str | Index | Item | Key, variables: Mapping[str, Any]) -> Step:
+def _step(part: str | Index | ArrayItem | MapKey, variables: Mapping[str, Any]) -> Step:
     match part:
         case str():
             return part
         case Index(done):
             return at_index(len(variables[done]))
-        case Item(items, item):
+        case ArrayItem(items, item):
             there = (value is variables[item] for value in variables[items])
             return at_index(next(at for at, same in enumerate(there) if same))
-        case Key(variable):
+        case MapKey(variable):
             return at_key(variables[variable])
 
 
@@ -104,7 +104,7 @@ class Source:
         self._line_paths.append(self._path)
 
     @contextmanager
-    def at(self, step: str | Index | Item | Key) -> Iterator[None]:
+    def at(self, step: str | Index | ArrayItem | MapKey) -> Iterator[None]:
         """Lines written inside the context handle a value one step further inside."""
         outer, self._path = self._path, (*self._path, step)
         yield
