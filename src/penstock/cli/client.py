@@ -73,7 +73,7 @@ class Connect:
         body: object = None,
         within_s: float | None = None,
     ) -> RestAnswer:
-        """The response to a request. Raises Refused for an error, NoAnswer without a response.
+        """The answer to a request. Raises RequestRefused for an error, NoAnswer without an answer.
 
         With `within_s`, each worker has that long and nothing is retried: for callers that poll.
         """

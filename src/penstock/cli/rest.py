@@ -148,7 +148,7 @@ class RestAnswer:
     content: bytes
 
     def read(self, shape: object) -> Any:
-        """Its JSON. Raises Refused when it does not have this shape."""
+        """Its JSON. Raises RequestRefused when it does not have this shape."""
         try:
             body = json.loads(self.content)
         except ValueError:

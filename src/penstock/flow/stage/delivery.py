@@ -134,7 +134,7 @@ def check_still_ours(task: Hosted) -> None:
 
 
 def report_refused(plan: SourcePlan, failures_of: Failures, refused: list[Refused]) -> None:
-    """Reports records that Kafka refused. Raises TaskFailed if that is not tolerated; it never is
+    """Reports records that Kafka refused. Raises FatalFailure if that is not tolerated; it never is
     with exactly once, as their transaction would be incomplete."""
     tolerance = plan.tolerance
     tolerated = tolerance.tolerate_all and plan.transactions is None

@@ -306,7 +306,7 @@ def _as_text(topic: str, header: Header) -> bytes | None:
 
 
 def ensure_topic(plan: DeadLetters) -> None:
-    """Creates the dead letter topic if it is missing: one partition. Raises TaskFailed."""
+    """Creates the dead letter topic if it is missing: one partition. Raises FatalFailure."""
     admin = AdminClient(dict(plan.admin))
     try:
         if plan.topic in admin.list_topics(timeout=_KAFKA_TIMEOUT_S).topics:

@@ -49,7 +49,7 @@ class Reporting:
         return Failure(origin, Stage.TASK_PUT, self.class_name, error)
 
     def flush(self) -> None:
-        """Waits until the dead letters are in Kafka. Raises TaskFailed if Kafka has refused one:
+        """Waits until the dead letters are in Kafka. Raises FatalFailure if Kafka has refused one:
         its record is nowhere, and must not be committed."""
         with self._lock:
             lost, loss = self._failures.flush(), self._failures.loss

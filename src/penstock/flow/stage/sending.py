@@ -171,8 +171,8 @@ class Sending:
 
     def flush(self) -> list[Refused]:
         """Waits until everything queued is acknowledged or refused, however long Kafka is
-        unavailable; returns the refused records. Raises TaskFailed when the producer itself cannot
-        continue."""
+        unavailable; returns the refused records. Raises FatalFailure when the producer itself
+        cannot continue."""
         while self.producer.flush(_FLUSH_S):
             self._check()
             self._raise_if_broken()
@@ -327,7 +327,7 @@ class TopicCreation:
         self._ensured: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Creates `topic` if it is missing and a group matches it. Raises TaskFailed."""
+        """Creates `topic` if it is missing and a group matches it. Raises FatalFailure."""
         if topic in self._ensured:
             return
         group = next((group for group in self._groups if group.matches(topic)), None)

@@ -33,7 +33,7 @@ class Transacting:
         self._is_open = False
 
     def init(self) -> None:
-        """Fences the task's earlier producers. Raises TaskFailed."""
+        """Fences the task's earlier producers. Raises FatalFailure."""
         try:
             self._sending.producer.init_transactions(_INIT_S)
         except (KafkaException, SystemError) as error:
@@ -46,7 +46,7 @@ class Transacting:
             self._is_open = True
 
     def begin_for(self, records: Records) -> None:
-        """Begins a transaction for records, unless one is open. Raises TaskFailed if they are for
+        """Begins a transaction for records, unless one is open. Raises FatalFailure if they are for
         the task's own offsets topic."""
         self.begin()
         if self.offsets_topic in records.topics:
