@@ -31,7 +31,7 @@ from penstock.data.logical import (
     ms_to_time,
     ms_to_timestamp,
 )
-from penstock.data.paths import at_index, at_key, raise_in
+from penstock.data.paths import at_key, each, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -246,12 +246,7 @@ class _Compiler:
                 node = node.values()
             elif type(node) is not list:
                 return []
-            values: list[Value] = []
-            try:
-                values.extend(map(element, node))
-            except DataError as cause:
-                raise_in(at_index(len(values)), cause)
-            return values
+            return each(element, node)
 
         return read_array
 

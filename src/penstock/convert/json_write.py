@@ -35,7 +35,7 @@ from penstock.convert.shapes import (
     convert_each,
 )
 from penstock.data.logical import decimal_to_bytes
-from penstock.data.paths import at_index, at_key, raise_in
+from penstock.data.paths import at_key, each, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -135,12 +135,7 @@ def _write_any(value: Value) -> Value:
         case bytes() | bytearray() | memoryview():
             return base64_text(bytes(value))
         case list():
-            nodes: list[Value] = []
-            try:
-                nodes.extend(map(_write_any, value))
-            except DataError as cause:
-                raise_in(at_index(len(nodes)), cause)
-            return nodes
+            return each(_write_any, value)
         case dict():
             entries: list[list[Value]] = []
             for name, item in value.items():
@@ -220,12 +215,7 @@ class _Compiler:
         def write_array(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            nodes: list[Value] = []
-            try:
-                nodes.extend(map(element, value))
-            except DataError as cause:
-                raise_in(at_index(len(nodes)), cause)
-            return nodes
+            return each(element, value)
 
         return write_array
 

@@ -6,8 +6,8 @@ so that values that fit cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NoReturn
 
 from penstock.data.schema import Value
 from penstock.errors import DataError
@@ -33,6 +33,16 @@ def raise_in(step: Step, error: DataError) -> NoReturn:
     if isinstance(error, Misfit):
         raise Misfit(joined([step, error.path]), error.reason) from error.__cause__
     raise Misfit(step, str(error)) from error
+
+
+def each(convert: Callable[[Value], Any], values: Iterable[Value]) -> list[Any]:
+    """The elements of an array, all of them converted. An error names the element."""
+    converted: list[Any] = []
+    try:
+        converted.extend(map(convert, values))
+    except DataError as cause:
+        raise_in(at_index(len(converted)), cause)
+    return converted
 
 
 def joined(steps: Sequence[Step]) -> str:

@@ -17,7 +17,7 @@ from penstock.convert.shapes import Convert, FieldWork, Shapes, convert_each
 from penstock.data.avro import schema as names
 from penstock.data.avro.read import is_union
 from penstock.data.avro.schema import Node, Nodes, kind_of, resolved
-from penstock.data.paths import at_index, at_key, raise_in
+from penstock.data.paths import at_key, each, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -224,12 +224,7 @@ class _Preparer:
         def prepare(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            items: list[Value] = []
-            try:
-                items.extend(map(element, value))
-            except DataError as cause:
-                raise_in(at_index(len(items)), cause)
-            return items
+            return each(element, value)
 
         return prepare
 
@@ -382,11 +377,7 @@ class _Preparer:
                 case bytes() | bytearray() | memoryview():
                     return {"bytes": bytes(value)}
                 case list():
-                    items: list[Value] = []
-                    try:
-                        items.extend(map(prepare, value))
-                    except DataError as cause:
-                        raise_in(at_index(len(items)), cause)
+                    items = each(prepare, value)
                     return {"array": (array, items)}
                 case dict():
                     inside = []

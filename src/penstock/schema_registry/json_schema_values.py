@@ -26,7 +26,7 @@ from penstock.convert import json_read, json_write
 from penstock.convert.json_read import MISSING, Read, node_type
 from penstock.convert.json_write import Write
 from penstock.convert.shapes import FieldWork, Shapes, convert_each
-from penstock.data.paths import at_index, at_key, raise_in
+from penstock.data.paths import at_key, each, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Field,
@@ -124,12 +124,7 @@ class _Writers:
         def write_array(value: Value) -> Value:
             if type(value) is not list:
                 raise invalid_type(schema, value)
-            nodes: list[Value] = []
-            try:
-                nodes.extend(map(element, value))
-            except DataError as cause:
-                raise_in(at_index(len(nodes)), cause)
-            return nodes
+            return each(element, value)
 
         return write_array
 
@@ -298,12 +293,7 @@ def _array_reader(schema: Schema, location: str | None) -> Read:
             node = list(node.values())
         elif type(node) is not list:
             return []
-        values: list[Value] = []
-        try:
-            values.extend(map(element, node))
-        except DataError as cause:
-            raise_in(at_index(len(values)), cause)
-        return values
+        return each(element, node)
 
     return read_array
 

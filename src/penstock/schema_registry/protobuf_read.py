@@ -19,7 +19,7 @@ from penstock.data.logical import (
     bytes_to_decimal,
     ms_to_timestamp,
 )
-from penstock.data.paths import at_index, at_key, raise_in
+from penstock.data.paths import at_key, each, raise_in
 from penstock.data.schema import (
     Type,
     Value,
@@ -187,12 +187,7 @@ def _field_reader(member: Member, options: Options) -> Read | None:
         return list
 
     def read_list(items: Any) -> Value:
-        values: list[Value] = []
-        try:
-            values.extend(map(element, items))
-        except DataError as cause:
-            raise_in(at_index(len(values)), cause)
-        return values
+        return each(element, items)
 
     return read_list
 

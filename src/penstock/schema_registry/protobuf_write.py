@@ -20,7 +20,7 @@ from penstock.data.logical import (
     decimal_to_bytes,
     timestamp_to_ms,
 )
-from penstock.data.paths import at_index, at_key, raise_in
+from penstock.data.paths import at_index, at_key, each, raise_in
 from penstock.data.schema import (
     INT_BITS,
     Logical,
@@ -205,12 +205,7 @@ class _Writers:
                 raise DataError("Protobuf cannot have null in a repeated field")
             if element is None:
                 return value
-            items: list[Any] = []
-            try:
-                items.extend(map(element, value))
-            except DataError as cause:
-                raise_in(at_index(len(items)), cause)
-            return items
+            return each(element, value)
 
         return write_array
 
