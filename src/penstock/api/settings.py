@@ -75,6 +75,7 @@ from penstock.config.define import (
     Width,
     invalid,
     missing,
+    prefixed,
     shown,
 )
 from penstock.config.regex import (
@@ -138,6 +139,7 @@ __all__ = [
     "non_null",
     "number",
     "one_of",
+    "prefixed",
     "refused",
     "secret",
     "setting",

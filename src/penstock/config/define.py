@@ -533,6 +533,14 @@ def invalid(name: str, value: object, text: str) -> str:
     return f"Invalid value {shown(value)} for configuration {name}: {text}"
 
 
+def prefixed(error: ConfigInvalid, prefix: str) -> ConfigInvalid:
+    """The same problems about settings that have a prefix in the configuration."""
+    naming = "for configuration "
+    return ConfigInvalid(
+        [problem.replace(naming, f"{naming}{prefix}", 1) for problem in error.problems]
+    )
+
+
 def missing(name: str) -> str:
     """The message about a missing setting."""
     return f'Missing required configuration "{name}" which has no default value.'

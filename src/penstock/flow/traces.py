@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from penstock.config.redaction import redacted
 from penstock.errors import PenstockError, is_transient
-from penstock.kafka import transient as kafka_transient
+from penstock.kafka.transient import is_retriable
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def _passes(error: BaseException) -> bool:
     if is_transient(error):
         return True
     if isinstance(error, KafkaException):
-        return kafka_transient.is_transient(error)
+        return is_retriable(error)
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno in _SYSTEM

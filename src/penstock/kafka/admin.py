@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
 
 from penstock.errors import StartupFailed
 from penstock.kafka.clients import ClientSettings
+from penstock.kafka.topics import admin_client
+from penstock.kafka.transient import is_retriable
 
 CONNECT_TIMEOUT_S: Final = 15.0
 CREATE_TIMEOUT_S: Final = 60.0
@@ -52,9 +54,8 @@ def connect(
 ) -> tuple[AdminClient, str]:
     """An admin client and the Kafka cluster's id; raises StartupFailed when no broker answers."""
     errors: list[str] = []
-    quiet: dict[str, Any] = {"log_level": 0, "socket.timeout.ms": 10_000}
-    watched: dict[str, Any] = {"error_cb": lambda error: errors.append(error.str())}
-    client = AdminClient({**quiet, **settings, **watched})
+    within = {"socket.timeout.ms": 10_000, **settings}
+    client = admin_client(within, error_cb=lambda error: errors.append(error.str()))
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with contextlib.suppress(KafkaException):
@@ -107,7 +108,7 @@ def _create(client: AdminClient, topic: InternalTopic) -> None:
             if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
             few = cause.code() == KafkaError.INVALID_REPLICATION_FACTOR
-            if not (few or cause.retriable()) or time.monotonic() > deadline - _few_grace(few):
+            if not (few or is_retriable(cause)) or time.monotonic() > deadline - _few_grace(few):
                 hint = (
                     f" The cluster has fewer brokers than that; set '{_factor_key(topic)}' to at "
                     "most their number."

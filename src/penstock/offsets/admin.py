@@ -37,6 +37,7 @@ from penstock.errors import BadRequest, PenstockError
 from penstock.ids import TaskId
 from penstock.kafka import clients
 from penstock.kafka.fencing import transaction
+from penstock.kafka.topics import admin_client
 from penstock.offsets.store import OffsetStore, connector_admin_java, producer_settings
 from penstock.plugins.registry import InstalledPlugin
 
@@ -142,7 +143,7 @@ class OffsetAdmin:
         return connector_admin_java(self._config, f"connector-adminclient-{name}", props)
 
     def _admin(self, name: str, props: RawProps) -> AdminClient:
-        return AdminClient({"log_level": 0, **clients.admin(self._java(name, props)).settings})
+        return admin_client(clients.admin(self._java(name, props)).settings)
 
     def _committed(self, name: str, props: RawProps) -> dict[tuple[str, int], int]:
         groups = [ConsumerGroupTopicPartitions(_group(name, props))]

@@ -29,6 +29,8 @@ def kafka(code: int) -> KafkaException:
         (FileNotFoundError(errno.ENOENT, "none"), False),
         (kafka(KafkaError._MSG_TIMED_OUT), True),
         (kafka(KafkaError._FENCED), True),
+        (kafka(KafkaError.NOT_ENOUGH_REPLICAS), True),
+        (kafka(KafkaError.NOT_CONTROLLER), True),
         (kafka(KafkaError.TOPIC_AUTHORIZATION_FAILED), False),
         (kafka(KafkaError.MSG_SIZE_TOO_LARGE), False),
         (ValueError("no"), False),

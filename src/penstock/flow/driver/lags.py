@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.topics import admin_client
 
 _CONNECTION: Final = ("bootstrap.", "security.", "sasl.", "ssl.", "client.dns.", "reconnect.")
 
@@ -63,7 +64,7 @@ class Lags:
     def _client(self, identity: _Identity, deadline: float) -> AdminClient:
         if identity not in self._clients:
             settings: dict[str, Any] = dict(identity)
-            client = AdminClient({**settings, "log_level": 0})
+            client = admin_client(settings)
             # Without a connection it would wait in vain for a partition's leader.
             with contextlib.suppress(KafkaException):
                 client.list_topics(timeout=max(0.0, deadline - time.monotonic()))

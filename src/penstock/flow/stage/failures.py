@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.api import Failed, Use
 from penstock.config.redaction import redacted
@@ -28,11 +27,11 @@ from penstock.flow.plan import DeadLetters, Tolerance
 from penstock.flow.stage.pipeline import Failure, Stage
 from penstock.flow.traces import message_of
 from penstock.ids import TaskId
+from penstock.kafka.topics import create_missing
 
 log = logging.getLogger(__name__)  # a Python worker's standard error, and so the worker's log
 
 _PREFIX: Final = "__connect.errors."
-_KAFKA_TIMEOUT_S: Final = 60
 _BATCH_BYTES: Final = 16_384  # Java's default; a topic may accept no larger batches
 _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 
@@ -307,18 +306,13 @@ def _as_text(topic: str, header: Header) -> bytes | None:
 
 def ensure_topic(plan: DeadLetters) -> None:
     """Creates the dead letter topic if it is missing: one partition. Raises FatalFailure."""
-    admin = AdminClient(dict(plan.admin))
     try:
-        if plan.topic in admin.list_topics(timeout=_KAFKA_TIMEOUT_S).topics:
-            return
-        new = NewTopic(plan.topic, 1, plan.replication)
-        admin.create_topics([new], request_timeout=_KAFKA_TIMEOUT_S)[plan.topic].result()
+        create_missing(dict(plan.admin), plan.topic, 1, plan.replication)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise FatalFailure(
-                f"Could not initialize dead letter queue with topic={plan.topic} (setting "
-                f"'errors.deadletterqueue.topic.name'): {error.args[0].str()}"
-            ) from error
+        raise FatalFailure(
+            f"Could not initialize dead letter queue with topic={plan.topic} (setting "
+            f"'errors.deadletterqueue.topic.name'): {error.args[0].str()}"
+        ) from error
 
 
 def produce_failure(class_name: str, cause: Exception) -> Failure:

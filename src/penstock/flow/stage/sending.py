@@ -9,20 +9,19 @@ from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from penstock.api import Acknowledged
 from penstock.data.records import Records
 from penstock.flow.plan import Settings, SourcePlan, TopicGroup
 from penstock.flow.stage.failures import FatalFailure
 from penstock.ids import TopicPartition
+from penstock.kafka import topics
 from penstock.kafka.limits import ProducerLimits, record_bytes, too_large
 
 log = logging.getLogger(__name__)
 
 _FLUSH_S: Final = 1.0  # short enough to notice a refusal soon
 _INTRODUCE_S: Final = 1.0
-_TOPIC_TIMEOUT_S: Final = 60
 _MOST_BYTES: Final = 1_000_000  # librdkafka's default of message.max.bytes and batch.size
 _BATCH_OVERHEAD: Final = 512
 _OF_THE_CLIENT: Final = frozenset(
@@ -333,32 +332,20 @@ class TopicCreation:
         group = next((group for group in self._groups if group.matches(topic)), None)
         if group is not None:
             try:
-                self._create(topic, group)
+                topics.create_missing(
+                    self._settings, topic, group.partitions, group.replication, group.settings
+                )
             except KafkaException as error:
                 raise FatalFailure(_not_created(topic, group, error.args[0])) from error
         self._ensured.add(topic)
 
     def max_message_bytes(self, topic: str) -> int | None:
         """The size of the largest batch that a topic accepts; None if that cannot be read."""
-        resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
-            admin = AdminClient(self._settings)
-            described = admin.describe_configs([resource], request_timeout=_TOPIC_TIMEOUT_S)
-            return int(described[resource].result()["max.message.bytes"].value)
+            return topics.max_message_bytes(self._settings, topic)
         except (KafkaException, KeyError, ValueError) as error:
             log.info("failed to read max.message.bytes of topic '%s': %s", topic, error)
             return None
-
-    def _create(self, topic: str, group: TopicGroup) -> None:
-        admin = AdminClient(self._settings)
-        if topic in admin.list_topics(timeout=_TOPIC_TIMEOUT_S).topics:
-            return
-        new = NewTopic(topic, group.partitions, group.replication, config={**group.settings})
-        try:
-            admin.create_topics([new], request_timeout=_TOPIC_TIMEOUT_S)[topic].result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
 
 
 def _not_created(topic: str, group: TopicGroup, error: KafkaError) -> str:

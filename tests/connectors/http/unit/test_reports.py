@@ -13,7 +13,7 @@ from penstock.api import ConfigInvalid, Unavailable
 from penstock.connectors.http.client.messages import Answer, Request
 from penstock.connectors.http.sink import ConfluentHttpSink, LensesHttpSink
 from penstock.connectors.http.templates import Row
-from penstock.connectors.http.write.reports import Reporter, ReportLost, client_settings
+from penstock.connectors.http.write.reports import Reporter, ReportLost, producer_settings
 from tests.servers.certificates import Authority
 
 ROW = Row("t", 2, 5, 1_700, "k", None, {"a": 1}, None)
@@ -57,7 +57,7 @@ class Producer:
 @pytest.fixture(autouse=True)
 def _producer(monkeypatch: pytest.MonkeyPatch) -> None:
     Producer.made, Producer.error = [], None
-    monkeypatch.setattr("confluent_kafka.Producer", Producer)
+    monkeypatch.setattr("penstock.connectors.http.write.reports.Producer", Producer)
     monkeypatch.setattr("penstock.connectors.http.write.reports._create", lambda *_: None)
 
 
@@ -162,19 +162,34 @@ def test_lenses_reports() -> None:
 def test_settings_of_javas_producer() -> None:
     jaas = 'org.apache.kafka…PlainLoginModule required username="u" password="p\\"q";'
     given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
-    assert client_settings(given, "reporter.") == {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "u",
-        "sasl.password": 'p"q',
-    }
-    for bad in (
-        {"interceptor.classes": "x"},
-        {"sasl.jaas.config": "nothing"},
-        {"ssl.truststore.location": "/x.jks"},
-    ):
-        with pytest.raises(ConfigInvalid, match=next(iter(bad)).replace(".", r"\.")[:8]):
-            client_settings(bad, "reporter.")
+    settings = producer_settings(given, "reporter.")
+    assert (
+        settings.items()
+        >= {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "u",
+            "sasl.password": 'p"q',
+        }.items()
+    )
+    assert settings["partitioner"] == "murmur2_random", "as Java distributes keys"
+
+
+@pytest.mark.parametrize(
+    ("named", "bad"),
+    [
+        ("interceptor.classes", {}),
+        ("sasl.jaas.config", {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}),
+        ("ssl.truststore.location", {"security.protocol": "SSL"}),
+        ("acks", {}),
+        ("linger.ms", {}),
+    ],
+)
+def test_a_setting_that_reports_cannot_use_is_named_with_its_prefix(
+    named: str, bad: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigInvalid, match=rf"for configuration reporter\.{named}:"):
+        producer_settings({**bad, named: "/nothing.jks"}, "reporter.")
 
 
 @pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
@@ -198,9 +213,13 @@ def test_reports_read_javas_key_stores(kind: str, tmp_path: Path) -> None:
         "PEM": {"ssl.key.password": "secret"},
         "PKCS12": {"ssl.keystore.password": "secret", "ssl.truststore.password": "secret"},
     }[kind]
-    assert client_settings({"security.protocol": "SSL", **stores}, "reporter.") == {
-        "security.protocol": "SSL",
-        "ssl.ca.pem": authority.pem().strip(),
-        "ssl.certificate.pem": issued.chain_pem().strip(),
-        "ssl.key.pem": issued.key_pem().strip(),
-    }
+    settings = producer_settings({"security.protocol": "SSL", **stores}, "reporter.")
+    assert (
+        settings.items()
+        >= {
+            "security.protocol": "SSL",
+            "ssl.ca.pem": authority.pem().strip(),
+            "ssl.certificate.pem": issued.chain_pem().strip(),
+            "ssl.key.pem": issued.key_pem().strip(),
+        }.items()
+    )

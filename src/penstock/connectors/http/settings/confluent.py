@@ -34,7 +34,12 @@ from penstock.connectors.http.write.plan import (
     java_body,
     json_body,
 )
-from penstock.connectors.http.write.reports import ReportPlan, Topic, client_settings
+from penstock.connectors.http.write.reports import (
+    ReportPlan,
+    Topic,
+    admin_settings,
+    producer_settings,
+)
 from penstock.connectors.http.write.sending import codes
 
 _LONGEST_MS: Final = 60_000  # between retries
@@ -323,8 +328,9 @@ def report_plan(config: Config) -> ReportPlan | None:
     servers = ",".join(config[BOOTSTRAP])
     if not servers:
         return None
-    producer_settings = {**config.under("reporter.producer."), **_plain_settings(config)}
-    client = {**client_settings(producer_settings, "reporter."), "bootstrap.servers": servers}
+    common = {**_plain_settings(config), "bootstrap.servers": servers}
+    producer = producer_settings({**config.under("reporter.producer."), **common}, "reporter.")
+    admin = admin_settings({**config.under("reporter.admin."), **common}, "reporter.")
     name = config.props.get("name", "")
 
     def topic(keys: tuple[Any, ...]) -> Topic | None:
@@ -335,7 +341,8 @@ def report_plan(config: Config) -> ReportPlan | None:
             return None
         return Topic(
             topic_name.replace("${connector}", name),
-            client,
+            producer,
+            admin,
             key_json=key_format.lower() == "json",
             value_json=value_format.lower() == "json",
             creates=(partitions, replication),

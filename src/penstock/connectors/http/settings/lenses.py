@@ -25,7 +25,7 @@ from penstock.connectors.http.settings import shared, sinks
 from penstock.connectors.http.settings.shared import named
 from penstock.connectors.http.templates import Style, Template
 from penstock.connectors.http.write.plan import Batch, Nulls, Retry, SinkPlan, template_body
-from penstock.connectors.http.write.reports import Kind, ReportPlan, Topic, client_settings
+from penstock.connectors.http.write.reports import Kind, ReportPlan, Topic, producer_settings
 
 _M: Final = Style.BRACES
 _LOOP: Final = re.compile(r"\{\{#message\}\}(.*?)\{\{/message\}\}", re.DOTALL)
@@ -261,14 +261,14 @@ def report_plan(config: Config) -> ReportPlan | None:
             return None
         start = f"connect.reporting.{kind}.config."
         own = {"enabled", "bootstrap.servers", "topic", "partition"}
-        producer_settings = {
+        given = {
             name: value for name, value in config.under(start).items() if name not in own and value
         }
         if partition < -1:
             raise ConfigInvalid([invalid(f"{start}partition", partition, "-1, or a partition")])
         return Topic(
             name,
-            {**client_settings(producer_settings, start), "bootstrap.servers": servers},
+            producer_settings({**given, "bootstrap.servers": servers}, start),
             partition=partition if partition >= 0 else None,
         )
 

@@ -6,41 +6,24 @@ of Confluent's connector: the configuration names its brokers.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, Final
 
 import orjson
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from penstock.api import ConfigInvalid, PenstockError, Unavailable
-from penstock.api.settings import invalid
-from penstock.api.tls import TlsSettings, inlined
+from penstock.api import ConfigInvalid, PenstockError, Unavailable, kafka
+from penstock.api.kafka import ClientSettings, Translated
+from penstock.api.settings import invalid, prefixed
 from penstock.connectors.http.client.messages import Answer, Request
 from penstock.connectors.http.templates import Row, value_text
 
 _FLUSH_S: Final = 30.0
-_TOPIC_S: Final = 30.0
 _BATCH_BYTES: Final = 16_384  # Java's default; a topic may accept no larger batches
-_JAAS: Final = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
-_SAME: Final = frozenset(
-    {
-        "acks", "batch.size", "client.id", "compression.type", "enable.idempotence", "linger.ms",
-        "max.in.flight.requests.per.connection", "message.timeout.ms", "request.timeout.ms",
-        "retries", "retry.backoff.ms", "sasl.mechanism", "security.protocol",
-        "ssl.endpoint.identification.algorithm",
-    }
-)  # fmt: skip
-_OTHER: Final = {"delivery.timeout.ms": "message.timeout.ms"}
-_PEM: Final = {
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-}
-_STORES: Final = ("ssl.truststore.", "ssl.keystore.", "ssl.key.password")
 
 
 class Kind(Enum):
@@ -52,11 +35,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic for reports. `creates`: partitions and replication factor of a missing topic; None:
-    it must exist."""
+    """A topic for reports. `producer`, `admin`: librdkafka's settings. `creates`: partitions and
+    replication factor of a missing topic; None: it must exist."""
 
     name: str
-    client: Mapping[str, str] = field(repr=False)
+    producer: ClientSettings = field(repr=False)
+    admin: ClientSettings = field(default_factory=dict, repr=False)
     key_json: bool = True
     value_json: bool = True
     creates: tuple[int, int] | None = None
@@ -88,37 +72,31 @@ class _Report:
     partition: int | None
 
 
-def client_settings(java_settings: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Translates settings of a Java producer to librdkafka. Raises ConfigInvalid, which names the
-    setting, if one has no counterpart."""
-    settings: dict[str, str] = {}
-    stores: dict[str, str] = {}
-    for name, value in java_settings.items():
-        if name in _SAME:
-            settings[name] = value or "none"
-        elif name in _OTHER:
-            settings[_OTHER[name]] = value
-        elif name == "sasl.jaas.config":
-            pairs = dict(_JAAS.findall(value))
-            if pairs.keys() != {"username", "password"}:
-                raise ConfigInvalid(
-                    [invalid(prefix + name, "[hidden]", "username and password are missing")]
-                )
-            settings["sasl.username"] = _unescaped(pairs["username"])
-            settings["sasl.password"] = _unescaped(pairs["password"])
-        elif name.startswith(_STORES):
-            stores[name] = value
-        else:
-            text = "not supported for reports; remove it"
-            raise ConfigInvalid([invalid(prefix + name, value, text)])
-    if stores:
-        tls = inlined(TlsSettings(stores, prefix))
-        settings |= {pem: pems for name, pem in _PEM.items() if (pems := tls.text(name))}
-    return settings
+def producer_settings(java: Mapping[str, str], prefix: str) -> ClientSettings:
+    """The settings of Java's producer for ours. Raises ConfigInvalid, which names the setting, also
+    if ours has no such setting."""
+    translated = _translated(kafka.producer, java, prefix)
+    if translated.ignored:
+        text = "not supported for reports; remove it"
+        raise ConfigInvalid(
+            [invalid(prefix + name, java[name], text) for name in translated.ignored]
+        )
+    return translated.settings
 
 
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
+def admin_settings(java: Mapping[str, str], prefix: str) -> ClientSettings:
+    """The settings of the client that creates topics. Raises ConfigInvalid, which names the
+    setting."""
+    return _translated(kafka.admin, java, prefix).settings
+
+
+def _translated(
+    translate: Callable[[Mapping[str, str]], Translated], java: Mapping[str, str], prefix: str
+) -> Translated:
+    try:
+        return translate(java)
+    except ConfigInvalid as error:
+        raise prefixed(error, prefix) from error
 
 
 class Reporter:
@@ -127,8 +105,6 @@ class Reporter:
     `flush` raises."""
 
     def __init__(self, plan: ReportPlan) -> None:
-        from confluent_kafka import Producer
-
         self._plan = plan
         self._producers: dict[str, Any] = {}
         self._unsent: list[_Report] = []
@@ -144,7 +120,7 @@ class Reporter:
                     "acks": "all",
                     "linger.ms": 20,
                     "batch.size": _BATCH_BYTES,
-                    **topic.client,
+                    **topic.producer,
                     "log_level": 3,
                 }
             )
@@ -228,8 +204,6 @@ class Reporter:
         self._send(_Report(topic.name, _key(topic, row), value, headers, topic.partition))
 
     def _send(self, report: _Report) -> None:
-        from confluent_kafka import KafkaException
-
         producer = self._producers[report.topic]
         options = {} if report.partition is None else {"partition": report.partition}
         while True:
@@ -254,7 +228,7 @@ class Reporter:
     def _delivered(self, report: _Report, error: Any, message: Any) -> None:
         if error is None:
             return
-        if error.code() in _passing():
+        if _may_pass(error):
             self._unsent.append(report)
             self._problem = str(error)
         else:
@@ -264,21 +238,10 @@ class Reporter:
             )
 
 
-def _passing() -> frozenset[int]:
-    """Errors of a producer that the same report may not get again."""
-    from confluent_kafka import KafkaError
-
-    return frozenset(
-        {
-            KafkaError._ALL_BROKERS_DOWN, KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_INFLIGHT,
-            KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._UNKNOWN_TOPIC,
-            KafkaError.BROKER_NOT_AVAILABLE, KafkaError.KAFKA_STORAGE_ERROR,
-            KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
-            KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-            KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.REQUEST_TIMED_OUT,
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-        }
-    )  # fmt: skip
+def _may_pass(error: KafkaError) -> bool:
+    """Whether the same report may not get this error of a producer again."""
+    local = (error._PURGE_INFLIGHT, error._UNKNOWN_TOPIC)
+    return error.code() in local or kafka.is_retriable(error)
 
 
 def _position_headers(row: Row) -> list[tuple[str, bytes]]:
@@ -316,22 +279,7 @@ def _key(topic: Topic, row: Row) -> bytes | None:
 
 
 def _create(topic: Topic, partitions: int, replication: int) -> None:
-    """Creates the topic if it is missing."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    client = {name: value for name, value in topic.client.items() if _for_admin(name)}
-    admin = AdminClient({**client, "log_level": 3})
     try:
-        existing = admin.list_topics(timeout=_TOPIC_S).topics
-        if topic.name in existing:
-            return
-        futures = admin.create_topics([NewTopic(topic.name, partitions, replication)])
-        futures[topic.name].result(_TOPIC_S)
+        kafka.create_missing(topic.admin, topic.name, partitions, replication)
     except KafkaException as error:
-        if "TOPIC_ALREADY_EXISTS" not in str(error):
-            raise Unavailable(f"The topic '{topic.name}' cannot be created: {error}") from error
-
-
-def _for_admin(name: str) -> bool:
-    return name.startswith(("bootstrap", "security", "sasl", "ssl", "client"))
+        raise Unavailable(f"The topic '{topic.name}' cannot be created: {error}") from error
