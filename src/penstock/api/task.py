@@ -60,6 +60,11 @@ class SinkContext(TaskContext, Protocol):
         created again. For targets that recognize what they have stored: offsets alone do not show
         that."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic, which another topic of the same name does not have; None if it cannot
+        be known: the broker has none, or only Java's clients can connect to it. Asks Kafka. Raises
+        Unavailable."""
+
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Continues the delivery of partitions at these offsets, back or ahead, for targets that
         track what they have stored.

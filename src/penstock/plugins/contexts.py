@@ -74,6 +74,8 @@ class SinkContextStub(_TaskContextStub):
         """The offsets that the writer has sought, in order."""
         self.lineages: dict[TopicPartition, str] = {}
         """The lineages of partitions; by default, all have the same."""
+        self.topic_ids: dict[str, str | None] = {}
+        """The ids of topics; by default, they have none."""
 
     @property
     def tolerates_errors(self) -> bool:
@@ -90,6 +92,9 @@ class SinkContextStub(_TaskContextStub):
 
     def lineage(self, partition: TopicPartition) -> str:
         return self.lineages.get(partition, "1")
+
+    def topic_id(self, topic: str) -> str | None:
+        return self.topic_ids.get(topic)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.sought.append(dict(offsets))

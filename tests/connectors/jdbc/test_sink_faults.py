@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.api import TopicPartition
+from penstock.api import SinkWriter, TopicPartition
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.errors import DatabaseAway, DatabaseBusy, DatabaseRefused
 from penstock.connectors.jdbc.drivers.url import Kind
@@ -20,6 +20,8 @@ from penstock.connectors.jdbc.settings.sink import JDBC_SINK
 from penstock.connectors.jdbc.sink import JdbcSink
 from penstock.connectors.jdbc.write.writer import GaveUp
 from penstock.data.schema import Value
+from penstock.ids import TaskId
+from penstock.testing.contexts import SinkContextStub
 from penstock.testing.proxy import Proxy
 from penstock.testing.waiting import wait_until
 from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
@@ -59,6 +61,54 @@ def test_with_exactly_once_nothing_is_inserted_twice(target: Target) -> None:
         assert write(target.sink(**settings), whole) == {}
         assert sorted(number for number, *_ in target.rows()) == [*range(8), 8, 8, 9, 9]
     finally:
+        target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
+
+
+def test_with_exactly_once_a_topic_that_was_created_again_is_written(
+    target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = f"offsets_{next(_names)}"
+    settings = {"auto.create": "true", "penstock.exactly.once": "true",
+                "penstock.offsets.table": offsets}  # fmt: skip
+    context = SinkContextStub(TaskId("sink", 0))
+    topic = target.table
+
+    def opened() -> SinkWriter:
+        config = JDBC_SINK.parse(target.props(**settings))
+        return JdbcSink().open(config, context)
+
+    def numbers() -> list[int]:
+        return [number for number, *_ in target.rows()]
+
+    writer = opened()
+    try:
+        write(writer, target.records([row(0), row(1)]))
+        context.topic_ids[topic] = "first"  # by a newer broker
+        writer.close()
+        writer = opened()
+        write(writer, target.records([row(0), row(1), row(2)]))
+        assert numbers() == [0, 1, 2], "the row without an id is the topic's"
+        context.topic_ids[topic] = "second"
+        write(writer, target.records([row(10), row(11)]))
+        assert numbers() == [0, 1, 2, 10, 11], "noticed while the task runs"
+        write(writer, target.records([row(10), row(11), row(12)]))
+        assert numbers() == [0, 1, 2, 10, 11, 12]
+        assert "Skipping 2 records" in caplog.text
+        writer.close()
+        context.topic_ids[topic] = "third"
+        writer = opened()
+        write(writer, target.records([row(20)]))
+        assert numbers() == [0, 1, 2, 10, 11, 12, 20]
+        writer.close()
+        config = JDBC_SINK.parse(target.props(**settings))
+        assert JdbcSink().alter_offsets(config, {(topic, 0): 1})
+        writer = opened()
+        write(writer, target.records([row(20), row(21)]))
+        assert numbers() == [0, 1, 2, 10, 11, 12, 20, 21]
+        write(writer, target.records([row(20), row(21)]))
+        assert numbers() == [0, 1, 2, 10, 11, 12, 20, 21]
+    finally:
+        writer.close()
         target.connection.execute(f"DROP TABLE IF EXISTS {target.quoted(offsets)}")
 
 

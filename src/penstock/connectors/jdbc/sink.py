@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.api import VERSION, Finding, Plugin, SinkConnector, SinkContext, SinkWriter
+from penstock.api import (
+    VERSION,
+    Finding,
+    Plugin,
+    SinkConnector,
+    SinkContext,
+    SinkWriter,
+    TopicPartition,
+)
 from penstock.api.settings import Config
 from penstock.connectors.jdbc.drivers.database import JDBC
 from penstock.connectors.jdbc.settings.connection import database_of
 from penstock.connectors.jdbc.settings.sink import EXACTLY_ONCE, JDBC_SINK, OFFSETS_TABLE
 from penstock.connectors.jdbc.validation.sink import sink_findings
 from penstock.connectors.jdbc.write.dialect import TableName
-from penstock.connectors.jdbc.write.offsets import next_offsets, store_offsets
+from penstock.connectors.jdbc.write.offsets import OffsetsTable
 from penstock.connectors.jdbc.write.settings import dialect_of, settings_of
 from penstock.connectors.jdbc.write.writer import JdbcWriter
 
@@ -39,16 +47,14 @@ class JdbcSink(SinkConnector):
             return True
         # The table decides where writing resumes, not the offsets in Kafka.
         dialect, table = dialect_of(config), TableName.parse(config[OFFSETS_TABLE])
-        next_by_partition = {
-            topic_partition: offset or 0 for topic_partition, offset in offsets.items()
-        }
+        stored = OffsetsTable(dialect, table, config.props.get("name", ""))
         with database_of(config).connect() as connection:
-            if dialect.table(connection, table) is None:
-                return True
-            name = config.props.get("name", "")
-            with connection.transaction():
-                next_offsets(connection, dialect, table, name, next_by_partition)
-                store_offsets(connection, dialect, table, name, next_by_partition)
+            if stored.exists(connection):
+                with connection.transaction():
+                    stored.replace(
+                        connection,
+                        {TopicPartition(*at): offset or 0 for at, offset in offsets.items()},
+                    )
         return True
 
     def open(self, config: Config, context: SinkContext) -> SinkWriter:

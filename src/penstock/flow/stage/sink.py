@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 import pyarrow as pa
+from confluent_kafka import KafkaException
 
-from penstock.api import RecordRef, SinkWriter, TopicPartition
+from penstock.api import RecordRef, SinkWriter, TopicPartition, Unavailable
 from penstock.flow.messages import TaskOpened
 from penstock.flow.plan import SinkPlan
 from penstock.flow.stage.committing import Commits
@@ -38,6 +39,7 @@ from penstock.flow.stage.sink_context import StageSinkContext
 from penstock.flow.stage.tap import Tap
 from penstock.flow.stage.target import Target
 from penstock.flow.stage.writing import Writing
+from penstock.kafka import topics
 from penstock.kafka.group_members import remove_member
 
 _RETRY_COMMIT_S: Final = 1.0
@@ -102,6 +104,15 @@ class SinkTask(Hosted):
     def lineage(self, at: TopicPartition, /) -> str:
         """See `SinkContext.lineage`."""
         return self.consumer.lineages.of(at)
+
+    def topic_id(self, topic: str, /) -> str | None:
+        """See `SinkContext.topic_id`."""
+        if self.plan.admin is None:
+            return None
+        try:
+            return topics.topic_id(dict(self.plan.admin), topic)
+        except KafkaException as error:
+            raise Unavailable(f"Kafka did not tell the id of topic '{topic}': {error}") from error
 
     def watch(self, tap: Tap) -> None:
         """Shows the next records to `tap`, if its writer is open."""

@@ -32,6 +32,8 @@ class SinkTaskPort(Protocol):
 
     def lineage(self, at: TopicPartition, /) -> str: ...
 
+    def topic_id(self, topic: str, /) -> str | None: ...
+
 
 class StageSinkContext:
     """A `SinkContext`."""
@@ -68,6 +70,9 @@ class StageSinkContext:
 
     def lineage(self, partition: TopicPartition) -> str:
         return self._task.lineage(partition)
+
+    def topic_id(self, topic: str) -> str | None:
+        return self._task.topic_id(topic)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._task.seek(offsets)

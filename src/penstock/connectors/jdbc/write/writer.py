@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,7 +28,6 @@ from penstock.api import (
     Records,
     SinkContext,
     SinkWriter,
-    TopicPartition,
 )
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.drivers.database import Database
@@ -38,10 +37,10 @@ from penstock.connectors.jdbc.drivers.errors import (
     DatabaseRefused,
     RowRefused,
 )
-from penstock.connectors.jdbc.write.dialect import Cells, Dialect, TableName, Write
+from penstock.connectors.jdbc.write.dialect import Cells, Dialect, Write
 from penstock.connectors.jdbc.write.groups import Group, groups, shown_offset, shown_place, usable
 from penstock.connectors.jdbc.write.layouts import Layout, Layouts, cells_of
-from penstock.connectors.jdbc.write.offsets import make_offsets, next_offsets, store_offsets
+from penstock.connectors.jdbc.write.offsets import OffsetsTable, below
 from penstock.connectors.jdbc.write.pieces import Piece, in_order, last_ones
 from penstock.connectors.jdbc.write.settings import KeyMode, WriteSettings
 from penstock.connectors.jdbc.write.tables import TableMismatch
@@ -98,6 +97,9 @@ class JdbcWriter(SinkWriter):
         self._database = database
         self._dialect = dialect
         self._settings = settings
+        table = settings.offsets
+        self._offsets = None if table is None else OffsetsTable(dialect, table, settings.connector)
+        self._topic_ids: dict[str, str | None] = {}
         self._layouts: Layouts | None = None  # owns the connection
         self._retries = settings.max_retries
         self._not_before = 0.0
@@ -161,7 +163,7 @@ class JdbcWriter(SinkWriter):
         mismatched = any(isinstance(error, TableMismatch) for error in refused.values())
         if may_be_stale and mismatched:
             raise TableMismatch("the table may have been altered since")
-        offsets = self._settings.offsets
+        offsets = self._offsets
         with connection.transaction():
             if immediate:
                 self._dialect.check_at_once(connection)
@@ -169,22 +171,23 @@ class JdbcWriter(SinkWriter):
             if offsets is not None:
                 # Where they were read: transforms may give records of two topics the same one.
                 originals = [records.original(row) for row in range(len(records))]
-                next_by_partition = self._next_offsets(connection, offsets, originals)
-                cells = zip(originals, records.offsets, strict=True)
-                done = {
-                    row
-                    for row, (topic_partition, offset) in enumerate(cells)
-                    if offset < next_by_partition[topic_partition]
-                }
+                ids = {at: self._topic_id(at.topic) for at in set(originals)}
+                next_by_partition = offsets.read(connection, ids)
+                if below(originals, records.offsets, next_by_partition):
+                    # Was the topic created again since the task asked for its id?
+                    self._topic_ids.clear()
+                    ids = {at: self._topic_id(at.topic) for at in ids}
+                    next_by_partition = offsets.read(connection, ids)
+                done = below(originals, records.offsets, next_by_partition)
                 if done:
                     log.warning(
-                        "Skipping %d records of %s that are written according to table %s. If a "
-                        "topic was created again, or its offsets were set without the REST API, "
-                        "set the connector's offsets with PATCH /connectors/%s/offsets",
+                        "Skipping %d records of %s that are written according to table %s. If "
+                        "offsets were set without the REST API, set the connector's offsets with "
+                        "PATCH /connectors/%s/offsets",
                         len(done),
                         ", ".join(sorted({f"{originals[row]}" for row in done})),
-                        offsets,
-                        self._settings.connector,
+                        offsets.table,
+                        offsets.connector,
                     )
             for group_work in work:
                 group_work = self._compared(connection, group_work, refused)
@@ -196,8 +199,7 @@ class JdbcWriter(SinkWriter):
                 for topic_partition, offset in zip(originals, records.offsets, strict=True):
                     reached = max(offset + 1, next_by_partition[topic_partition])
                     next_by_partition[topic_partition] = reached
-                connector = self._settings.connector
-                store_offsets(connection, self._dialect, offsets, connector, next_by_partition)
+                offsets.store(connection, ids, next_by_partition)
             named = {row: self._named(records, row, error) for row, error in refused.items()}
             if named and not self._context.tolerates_errors:
                 raise _RolledBack(named)
@@ -236,9 +238,9 @@ class JdbcWriter(SinkWriter):
             connection = self._database.connect()
             try:
                 self._dialect.session(connection)
-                if self._settings.offsets is not None:
+                if self._offsets is not None:
                     # Here, not in `open`, so that retries cover a database that is unreachable.
-                    make_offsets(connection, self._dialect, self._settings.offsets)
+                    self._offsets.create(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -408,10 +410,7 @@ class JdbcWriter(SinkWriter):
         self._by_halves(connection, piece.part(0, middle), refused)
         self._by_halves(connection, piece.part(middle, len(piece.rows)), refused)
 
-    def _next_offsets(
-        self, connection: Connection, offsets: TableName, originals: Iterable[TopicPartition]
-    ) -> dict[tuple[str, int], int]:
-        """The next offsets of the batch's topic partitions, according to earlier transactions. No
-        other task can write records of the same partitions until this transaction ends."""
-        connector = self._settings.connector
-        return next_offsets(connection, self._dialect, offsets, connector, set(originals))
+    def _topic_id(self, topic: str) -> str | None:
+        if topic not in self._topic_ids:
+            self._topic_ids[topic] = self._context.topic_id(topic)
+        return self._topic_ids[topic]
