@@ -141,7 +141,7 @@ class _Preparer:
             matching = [index for index, kind in enumerate(kinds) if kind == wanted_kind]
             for index in matching:
                 node = resolved(union[index], self._named)
-                if wanted_kind not in names.NAMED or node["name"] == full:
+                if wanted_kind not in names.NAMED or (full and names.is_called(node, full)):
                     return index
             if len(matching) == 1:
                 return matching[0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pytest
 
 from penstock.data.records import Column, Failed, Run
@@ -235,6 +237,64 @@ def test_unnamed_structs_are_called_connect_default(avro: Make, ask: Ask) -> Non
         "ConnectDefault3",
     )
     assert column.runs[0].schema == replace(schema, version=1)
+
+
+POINT = struct({"x": INT32}, name="Point")
+POINTS = map_of(INT32, POINT)
+SIZES = Schema(
+    Type.STRING,
+    parameters={
+        "io.confluent.connect.avro.Enum": "Size",
+        **{f"io.confluent.connect.avro.Enum.{size}": size for size in ("S", "L")},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "value"),
+    [
+        ({"first": POINT, "all": POINTS}, {"first": {"x": 1}, "all": {2: {"x": 3}}}),
+        ({"first": POINT, "all": replace(POINTS, name="shop.Points")},
+         {"first": {"x": 1}, "all": {2: {"x": 3}}}),
+        ({"first": POINT, "all": map_of(INT32, POINT.as_optional())},
+         {"first": {"x": 1}, "all": {2: None}}),
+        ({"first": POINT, "texts": map_of(STRING, POINT)},
+         {"first": {"x": 1}, "texts": {"a": {"x": 3}}}),
+        ({"one": struct({"at": POINT}, name="a.One"), "two": struct({"at": POINT}, name="b.Two")},
+         {"one": {"at": {"x": 1}}, "two": {"at": {"x": 2}}}),
+        ({"size": SIZES, "all": map_of(INT32, SIZES)}, {"size": "S", "all": {1: "L"}}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", [None, "Route", "shop.Route"])
+def test_a_type_without_a_namespace_is_found_wherever_it_occurs_again(
+    avro: Make, ask: Ask, name: str | None, fields: dict[str, Schema], value: Value
+) -> None:
+    schema = struct(fields, name=name)
+    settings = {"enhanced_avro_schema_support": "true"}
+    cells = write(avro(**settings), schema, value)
+    parsed = fastavro.parse_schema(written_schema(ask))
+    assert cells[0] is not None
+    fastavro.schemaless_reader(io.BytesIO(cells[0][wire.HEAD_SIZE :]), parsed, None)
+    column = read(avro(**settings), *cells)
+    assert column.values == [value]
+    if "size" not in fields:
+        assert column.runs[0].schema == replace(schema, version=1)
+
+
+def test_a_branch_without_a_namespace_is_found_by_its_name(avro: Make, ask: Ask) -> None:
+    other = struct({"y": INT32}, name="Other")
+    union = struct(
+        {"Other": other.as_optional(), "Point": POINT.as_optional()},
+        name="io.confluent.connect.avro.Union",
+    )
+    schema = struct({"one": POINTS, "two": other, "any": union}, name="shop.Route")
+    value = {"one": {1: {"x": 2}}, "two": {"y": 3}, "any": {"Point": {"x": 4}}}
+    cells = write(avro(), schema, value)
+    fastavro.parse_schema(written_schema(ask))
+    latest = {"auto_register_schemas": "false", "use_latest_version": "true"}
+    for settings in ({}, latest):
+        assert write(avro(**settings), schema, value) == cells
+    assert read(avro(), *cells).values == [value]
 
 
 def test_null_is_a_tombstone_or_a_failure(avro: Make) -> None:

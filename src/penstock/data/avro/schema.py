@@ -153,46 +153,78 @@ def _full(name: str, namespace: str | None) -> str:
 def text_of(node: Node) -> str:
     """The schema's text as Java prints it: compact, with names as short as possible.
 
-    A named type that occurs again is a reference. Raises DataError if different types share a name.
+    A named type that occurs again is a reference. A name without a namespace, as a reference within
+    a namespace, means a type of that namespace; so a type with such a reference is printed with
+    Confluent's namespace, in which readers find it. Raises DataError if different types share a
+    name.
     """
-    try:
-        return compact(_shortened(node, "", {}))
-    except ValueError as cause:
-        raise DataError(str(cause)) from cause
+    moved: set[str] = set()
+    while True:
+        printer = _Printer(moved)
+        try:
+            shortened = printer.shortened(node, "")
+        except ValueError as cause:
+            raise DataError(str(cause)) from cause
+        if not printer.unreachable:
+            return compact(shortened)
+        moved |= printer.unreachable
 
 
-def _shortened(node: Node, namespace: str, defined: dict[str, Node]) -> Node:
-    if isinstance(node, str):
-        space, _, simple = node.rpartition(".")
-        return simple if space and space == namespace else node
-    if isinstance(node, list):
-        return [_shortened(branch, namespace, defined) for branch in node]
-    out = dict(node)
-    if node["type"] in NAMED:
-        name = node["name"]
-        space, _, simple = name.rpartition(".")
-        if name in defined:
-            if defined[name] is not node and defined[name] != node:
-                raise ValueError(f"Can't redefine: {name}")
-            return simple if space and space == namespace else name
-        defined[name] = node
-        head = {"type": node["type"], "name": simple}
-        if space != namespace:
-            head["namespace"] = space
-        out = {
-            **head,
-            **{key: member for key, member in node.items() if key not in ("type", "name")},
-        }
-        namespace = space
-    if node["type"] == "record":
-        out["fields"] = [
-            {**field, "type": _shortened(field["type"], namespace, defined)}
-            for field in node["fields"]
-        ]
-    for key in ("items", "values"):
-        if key in out and node["type"] in ("array", "map"):
-            out[key] = _shortened(out[key], namespace, defined)
-    return out
+def is_called(node: Node, name: str) -> bool:
+    """Whether a named type has the full name `name`, as it is or as `text_of` prints it."""
+    own = node["name"]
+    return bool(own == name or ("." not in name and own == f"{NAMESPACE}.{name}"))
+
+
+class _Printer:
+    """Prints a schema once; `moved` are the names without a namespace that get Confluent's."""
+
+    def __init__(self, moved: set[str]) -> None:
+        self._moved = moved
+        self._defined: dict[str, Node] = {}
+        self.unreachable: set[str] = set()
+        """Other names without a namespace that a namespace refers to."""
+
+    def shortened(self, node: Node, namespace: str) -> Node:
+        if isinstance(node, str):
+            return node if node in PRIMITIVES else self._reference(node, namespace)
+        if isinstance(node, list):
+            return [self.shortened(branch, namespace) for branch in node]
+        out = dict(node)
+        if node["type"] in NAMED:
+            name = node["name"]
+            if name in self._defined:
+                if self._defined[name] is not node and self._defined[name] != node:
+                    raise ValueError(f"Can't redefine: {name}")
+                return self._reference(name, namespace)
+            self._defined[name] = node
+            space, simple = self._printed(name)
+            head = {"type": node["type"], "name": simple}
+            if space != namespace:
+                head["namespace"] = space
+            out = {
+                **head,
+                **{key: member for key, member in node.items() if key not in ("type", "name")},
+            }
+            namespace = space
+        if node["type"] == "record":
+            out["fields"] = [
+                {**field, "type": self.shortened(field["type"], namespace)}
+                for field in node["fields"]
+            ]
+        for key in ("items", "values"):
+            if key in out and node["type"] in ("array", "map"):
+                out[key] = self.shortened(out[key], namespace)
+        return out
+
+    def _reference(self, name: str, namespace: str) -> str:
+        space, simple = self._printed(name)
+        if not space and namespace:
+            self.unreachable.add(name)
+        return simple if space == namespace else f"{space}.{simple}"
+
+    def _printed(self, name: str) -> tuple[str, str]:
+        return (NAMESPACE, name) if name in self._moved else split_name(name)
 
 
 def kind_of(node: Node, names: Nodes) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import md5
@@ -195,16 +196,31 @@ def _parsed(schema: Schema, options: AvroOptions) -> tuple[Any, str]:
 def avro_schema(schema: Schema, options: AvroOptions = PLAIN) -> Any:
     """The Avro schema for a Connect schema, whose fields have been scrubbed if `options` say so.
     Raises DataError for names that Avro does not allow."""
-    return _Declaring(options).declared(schema)
+    moved: set[str] = set()
+    while True:
+        declaring = _Declaring(options, moved)
+        declared = declaring.declared(schema)
+        if not declaring.unreachable:
+            return declared
+        moved |= declaring.unreachable
 
 
 class _Declaring:
-    """Declares one schema; each named type is declared once, and then referenced by name."""
+    """Declares one schema; each named type is declared once, and then referenced by name.
 
-    def __init__(self, options: AvroOptions) -> None:
+    A name without a namespace belongs to that of the type around it, if any. `moved` are those that
+    get Confluent's namespace instead.
+    """
+
+    def __init__(self, options: AvroOptions, moved: set[str]) -> None:
         self._options = options
-        self._named: dict[str, Schema] = {}
+        self._moved = moved
+        self._named: dict[str, tuple[Schema, str]] = {}
+        """The declared types by their names, and by what others refer to them."""
+        self._space = ""
         self._unnamed = 0
+        self.unreachable: set[str] = set()
+        """Types without a namespace that a type in one refers to, which Avro cannot express."""
 
     def declared(self, schema: Schema | None) -> Any:
         if schema is None:
@@ -245,52 +261,72 @@ class _Declaring:
             number = "" if self._unnamed == 1 else str(self._unnamed)
             name = f"{_NAMESPACE}.ConnectDefault{number}"
         name = self._full_name(name)
-        if self._is_known(name, replace(schema, optional=False, default=None)):
-            return name
-        fields = [
-            {"name": _name(field.name), "type": self.declared(field.schema)}
-            | _field_default(field.schema)
-            for field in schema.fields
-        ]
+        if (known := self._known(name, replace(schema, optional=False, default=None))) is not None:
+            return known
+        with self._inside(name):
+            fields = [
+                {"name": _name(field.name), "type": self.declared(field.schema)}
+                | _field_default(field.schema)
+                for field in schema.fields
+            ]
         return {"type": "record", "name": name, "fields": fields, **self._connect(schema)}
 
     def _enum(self, schema: Schema) -> Any:
         parameters = schema.parameters or {}
         name = self._full_name(parameters[_ENUM])
-        if self._is_known(name, replace(schema, optional=False, default=None, doc=None)):
-            return name
+        plain = replace(schema, optional=False, default=None, doc=None)
+        if (known := self._known(name, plain)) is not None:
+            return known
         prefix = f"{_ENUM}."
         symbols = [key.removeprefix(prefix) for key in parameters if key.startswith(prefix)]
         return {"type": "enum", "name": name, "symbols": symbols, **self._connect(schema)}
 
-    def _is_known(self, name: str, schema: Schema) -> bool:
-        """Whether a type was declared before; it is from now on. Raises DataError if another one
-        has its name."""
+    def _known(self, name: str, schema: Schema) -> str | None:
+        """How to refer to a type that was declared before; None for a new one, which is known from
+        now on. Raises DataError if another type has its name."""
         known = self._named.get(name)
-        if known is not None and known != schema:
+        if known is None:
+            self._named[name] = schema, self._in_space(name)
+            return None
+        declared, reference = known
+        if declared != schema:
             raise DataError(f"Two different types have the name '{name}' in Avro")
-        self._named[name] = schema
-        return known is not None
+        if self._space and "." not in reference:
+            self.unreachable.add(name)
+        return reference
+
+    def _in_space(self, name: str) -> str:
+        return name if "." in name or not self._space else f"{self._space}.{name}"
+
+    @contextmanager
+    def _inside(self, name: str) -> Iterator[None]:
+        """Declares the fields of a record."""
+        around, self._space = self._space, self._in_space(name).rpartition(".")[0]
+        yield
+        self._space = around
 
     def _full_name(self, name: str) -> str:
         if self._options.scrub:
             name = scrub_full(name)
         for part in name.split("."):
             _name(part, name)
-        return name
+        return f"{_NAMESPACE}.{name}" if name in self._moved else name
 
     def _connect(self, schema: Schema) -> dict[str, Any]:
         return _connect(schema) if self._options.metadata else {}
 
     def _entry(self, schema: Schema) -> Any:
         self._unnamed += 1
-        return {
-            "type": "record",
-            "name": f"{_NAMESPACE}.MapEntry{self._unnamed}",
-            "fields": [
+        name = f"{_NAMESPACE}.MapEntry{self._unnamed}"
+        with self._inside(name):
+            fields = [
                 {"name": "key", "type": self.declared(schema.key_schema)},
                 {"name": "value", "type": self.declared(schema.value_schema)},
-            ],
+            ]
+        return {
+            "type": "record",
+            "name": name,
+            "fields": fields,
             "connect.internal.type": "MapEntry",
         }
 

@@ -171,3 +171,23 @@ def test_sinks_have_these_settings(format: str) -> None:
     assert vars(plan.values)["_options"] == expected
     default = local_plan(LOCAL_SINK.parse({**dict(list(settings.items())[:3])}))
     assert vars(default.values)["_options"] == AvroOptions(enums=True)
+
+
+POINT = struct({"x": INT64}, name="Point")
+POINTS = map_of(INT64, POINT)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        struct({"first": POINT, "all": POINTS}, name="Route"),
+        struct({"all": POINTS, "first": POINT}, name="Route"),
+        struct({"first": POINT, "all": POINTS}, name="shop.Route"),
+        struct({"first": POINT, "all": POINTS}),
+        struct({"first": POINT, "all": map_of(INT64, POINT.as_optional())}, name="Route"),
+    ],
+)
+def test_a_type_without_a_namespace_is_found_wherever_it_occurs_again(schema: Schema) -> None:
+    value: dict[str, Value] = {"first": {"x": 1}, "all": {2: {"x": 3}}}
+    _, [record] = avro(schema, [value], AvroOptions())
+    assert record == {"first": {"x": 1}, "all": [{"key": 2, "value": {"x": 3}}]}
