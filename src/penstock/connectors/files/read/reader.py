@@ -120,12 +120,9 @@ class FilesReader(SourceReader):
     def _gather(self, max_bytes: int, now: int) -> Polled | None:
         """The next records: of one file, or of several small ones."""
         gathered = _Gathered()
-        if self._scan.forgotten or self._forgotten:
-            for offset in (*self._scan.forgotten, *self._forgotten):
-                gathered.add(offset)
-            self._scan.forgotten = []
-            self._forgotten = []
-            return gathered.polled()
+        self._report_forgotten(gathered)
+        if (forgotten := gathered.polled()) is not None:
+            return forgotten
         remaining = max_bytes
         while remaining > 0:
             if self._work is None:
@@ -189,6 +186,14 @@ class FilesReader(SourceReader):
                 self._tidy(now)
                 if self._stored:
                     return None  # the store is unavailable
+                self._report_forgotten(gathered)
+
+    def _report_forgotten(self, gathered: _Gathered) -> None:
+        """Adds the offsets of files that are no longer remembered."""
+        for offset in (*self._scan.forgotten, *self._forgotten):
+            gathered.add(offset)
+        self._scan.forgotten = []
+        self._forgotten = []
 
     def _read(self, max_bytes: int) -> tuple[Chunk, Side] | None:
         if self._broken is not None:
