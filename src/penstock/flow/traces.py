@@ -11,6 +11,8 @@ import logging
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -38,6 +40,9 @@ _JAVA: Final = (
 
 _PYTHON: Final = "Traceback (most recent call last)"
 _NOISE: Final = ("JVM stacktrace:", "\n\tat org.apache.spark", "\nDriver stacktrace:")
+_ASKS_JVM: Final = ("py4j.", "pyspark.")
+"""Modules of errors whose text comes from the JVM."""
+_JVM_S: Final = 5.0
 _OWN_FRAMES: Final = ("/penstock/flow/", "/pyspark/", "/py4j/", "/threading.py", "/contextlib.py")
 
 
@@ -68,12 +73,12 @@ def trace_of(error: BaseException) -> Trace:
     """The trace of an error. With `penstock.flow.traces` at DEBUG level it has every frame."""
     if isinstance(error, Carried):
         return error.trace
-    text = str(error)
+    chain = _told(error)
+    text = chain[0].text
     if (start := text.find(_PYTHON)) >= 0:  # Spark's, of an error in a Python process
         return Trace(redacted(_of_python(text[start:])), passes(error) or java_may_pass(text))
-    chain = list(_chain(error))
-    lines = [_with_root(_line(error), chain)]
-    lines += [f"Caused by: {_line(cause)}" for cause in chain[1:]]
+    lines = [_with_root(chain[0].line, chain)]
+    lines += [f"Caused by: {cause.line}" for cause in chain[1:]]
     lines += text.strip().split("\n")[1:]
     lines += _stack(chain)
     return Trace(redacted("\n".join(lines)), passes(error) or java_may_pass(text))
@@ -81,7 +86,8 @@ def trace_of(error: BaseException) -> Trace:
 
 def message_of(error: BaseException) -> str:
     """The message of an error and, unless the message names it, its root cause."""
-    return redacted(_with_root(str(error), list(_chain(error))))
+    chain = _told(error)
+    return redacted(_with_root(chain[0].text, chain))
 
 
 def java_may_pass(trace: str) -> bool:
@@ -112,33 +118,75 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__
 
 
-def _with_root(text: str, chain: list[BaseException]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An error and its text, which is asked for once."""
+
+    error: BaseException
+    text: str
+
+    @property
+    def line(self) -> str:
+        """Its class, and the first line of its text."""
+        message = self.text.strip().split("\n", 1)[0]
+        name = type(self.error).__qualname__
+        return f"{name}: {message}" if message else name
+
+
+def _told(error: BaseException) -> list[_Told]:
+    """The error and its causes, up to the root cause."""
+    return [_Told(cause, _text(cause)) for cause in _chain(error)]
+
+
+def _text(error: BaseException) -> str:
+    """The error's text; without one, what there is without the JVM, or nothing."""
+    if not type(error).__module__.startswith(_ASKS_JVM):
+        return _own_text(error) or ""
+    # The text comes from the JVM, which may have ended, or may never respond.
+    texts: SimpleQueue[str | None] = SimpleQueue()
+    Thread(target=lambda: texts.put(_own_text(error)), daemon=True).start()
+    try:
+        text = texts.get(timeout=_JVM_S)
+    except Empty:
+        text = None
+    return f"{_known(error)} (the JVM does not respond)".strip() if text is None else text
+
+
+def _own_text(error: BaseException) -> str | None:
+    try:
+        return str(error)
+    except Exception as cause:
+        log.debug("An error of %s has no text: %s", type(error), type(cause))
+        return None
+
+
+def _known(error: BaseException) -> str:
+    """What an error of a JVM says without it: py4j's message, or Spark's description."""
+    known = getattr(error, "errmsg", None) or getattr(error, "_desc", None)
+    return known.strip() if isinstance(known, str) else ""
+
+
+def _with_root(text: str, chain: list[_Told]) -> str:
     """The text, with the chain's root cause unless the text contains it already."""
-    root = str(chain[-1])
-    if len(chain) == 1 or (root and root in text):
+    root = chain[-1]
+    if len(chain) == 1 or (root.text and root.text in text):
         return text
-    return f"{text.rstrip()} (caused by {_line(chain[-1])})"
+    return f"{text.rstrip()} (caused by {root.line})"
 
 
-def _line(error: BaseException) -> str:
-    message = str(error).strip().split("\n", 1)[0]
-    name = type(error).__qualname__
-    return f"{name}: {message}" if message else name
-
-
-def _stack(chain: list[BaseException]) -> list[str]:
+def _stack(chain: list[_Told]) -> list[str]:
     """The frames, root cause first, without the engine's."""
     lines: list[str] = []
-    for error in reversed(chain):
+    for told in reversed(chain):
         frames = [
             frame
-            for frame in traceback.extract_tb(error.__traceback__)
+            for frame in traceback.extract_tb(told.error.__traceback__)
             if log.isEnabledFor(logging.DEBUG)
             or not any(own in frame.filename for own in _OWN_FRAMES)
         ]
         if frames:
             lines += [f"{_PYTHON}:", *"".join(traceback.format_list(frames)).splitlines()]
-            lines.append(_line(error))
+            lines.append(told.line)
     return lines
 
 

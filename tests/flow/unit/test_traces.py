@@ -106,8 +106,7 @@ def test_frames_of_the_engine_are_left_out_unless_asked_for(
 ) -> None:
     def fails() -> BaseException:
         try:
-            passes(None)  # type: ignore[arg-type]
-            trace_of(Unnameable())
+            passes("no error")  # type: ignore[arg-type]
         except BaseException as error:
             return error
         raise AssertionError
@@ -121,6 +120,12 @@ def test_frames_of_the_engine_are_left_out_unless_asked_for(
 class Unnameable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("has no words")
+
+
+def test_an_error_whose_text_cannot_be_made_has_a_trace() -> None:
+    error = PenstockError("no")
+    error.__cause__ = Unnameable()
+    assert trace_of(error).summary == "PenstockError: no (caused by Unnameable)"
 
 
 def test_more_lines_of_a_message_come_after_the_causes() -> None:

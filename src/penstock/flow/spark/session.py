@@ -22,6 +22,7 @@ from penstock.config.properties import render_properties
 from penstock.data.arrow import no_pandas
 from penstock.errors import PenstockError, StartupFailed
 from penstock.flow.spark import java, remote, scratch
+from penstock.flow.traces import message_of
 from penstock.host import class_archive, jars
 from penstock.plugins.path import ROOTS
 
@@ -270,7 +271,7 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
             java.prepare(session, scratch.claim() / "java")
     except Exception as error:  # py4j and PySpark raise many types here
         raise StartupFailed(
-            f"Spark did not start with spark.master={settings['spark.master']}: {error}"
+            f"Spark did not start with spark.master={settings['spark.master']}: {message_of(error)}"
         ) from error
     if isinstance(context, WatchedContext):
         watch(session, context)
