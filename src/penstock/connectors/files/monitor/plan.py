@@ -37,7 +37,7 @@ class MonitorPlan:
     watches: tuple[Watch, ...]
     """The first one that matches a file applies."""
     refresh_ms: int
-    most_backoff_ms: int
+    max_backoff_ms: int
     max_age_ms: int
     name_filter: re.Pattern[str]
     slice_bytes: int = 0
@@ -46,7 +46,7 @@ class MonitorPlan:
     """Slices end with a line."""
     key_schema: Schema | None = None
     """The schema of keys with name and offset; None: keys are paths."""
-    most_records: int = 10_000
+    max_records: int = 10_000
     """Records of a poll."""
     shrunk: Shrunk = Shrunk.WHOLE
     after: After = After.NOTHING

@@ -108,7 +108,7 @@ class MonitorReader(SourceReader):
         self._now_ms = now_ms
         self._ticks_ms = ticks_ms
         self._known = by_path(context.stored_offsets)
-        self._schedule = Schedule(plan.refresh_ms, plan.most_backoff_ms, ticks_ms())
+        self._schedule = Schedule(plan.refresh_ms, plan.max_backoff_ms, ticks_ms())
         self._changed: deque[tuple[Watch, FileState]] = deque()
         self._pieces: Generator[None] | None = None
         """Adds the pieces of the current file to the batch, one at a time."""
@@ -174,7 +174,7 @@ class MonitorReader(SourceReader):
                 self._end_file()
                 self._leave_out(self._path, error)
             batch = self._batch
-            if batch.size >= max_bytes or len(batch.bodies) >= self._plan.most_records:
+            if batch.size >= max_bytes or len(batch.bodies) >= self._plan.max_records:
                 return
             if batch.offsets and self._ticks_ms() - started_ms >= _POLL_MS:
                 return

@@ -8,24 +8,18 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
     MEDIUM,
-    PASSWORD,
-    STRING,
+    REQUIRED,
+    Check,
     Config,
     ConfigDef,
-    Key,
+    Group,
     Secret,
-    at_least,
-    between,
     checking,
     invalid,
     non_empty,
-    one_of,
 )
 from penstock.connectors.common.aws import Role
 from penstock.connectors.files.boundaries.spans import Rules
@@ -55,10 +49,6 @@ from penstock.connectors.files.write.shapes import (
 
 log = logging.getLogger(__name__)
 
-_AWS: Final = "AWS"
-_STS: Final = "AWS STS"
-_FILE: Final = "File"
-_FORMAT: Final = "Format"
 _UNLIMITED: Final = 2**62
 _COMPRESSIONS: Final = {"none": "", "gzip": ".gz", "snappy": ".snappy", "zstd": ".zst"}
 DEFAULT_TEMPLATE: Final = "{{topic}}-{{partition}}-{{start_offset}}"
@@ -86,265 +76,82 @@ def _fields_problem(fields: Iterable[str] | None) -> str | None:
     return f"Unknown field {', '.join(unknown)}; use {', '.join(FIELDS)}" if unknown else None
 
 
-BUCKET: Final = Key(
-    "aws.s3.bucket.name",
-    STRING,
-    importance=HIGH,
-    check=non_empty(),
-    doc="The bucket; it must exist.",
-    group=_AWS,
-    order=1,
-)
-REGION: Final = Key(
-    "aws.s3.region",
-    STRING,
-    default="us-east-1",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The bucket's region.",
-    group=_AWS,
-    order=2,
-)
-ENDPOINT: Final = Key(
-    "aws.s3.endpoint",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=url_check(),
-    doc="The address of a store other than Amazon's: http://host:port.",
-    group=_AWS,
-    order=3,
-)
-PREFIX: Final = Key(
-    "aws.s3.prefix",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The prefix of object names. If it contains variables of `file.name.template`, that "
-    "template is ignored: names are `<prefix><topic>-<partition>-<offset of 20 digits>`.",
-    group=_AWS,
-    order=4,
-)
-ACCESS_KEY: Final = Key(
-    "aws.access.key.id",
-    PASSWORD,
-    default=None,
-    importance=MEDIUM,
-    doc="The access key's id. Without it, credentials come from the environment or the machine.",
-    group=_AWS,
-    order=5,
-)
-SECRET_KEY: Final = Key(
-    "aws.secret.access.key",
-    PASSWORD,
-    default=None,
-    importance=MEDIUM,
-    doc="The access key's secret.",
-    group=_AWS,
-    order=6,
-)
-SSE: Final = Key(
-    "aws.s3.sse.algorithm",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    check=one_of("", "AES256", "aws:kms"),
-    doc="How the store encrypts objects.",
-    group=_AWS,
-    order=7,
-)
-PART_SIZE: Final = Key(
-    "aws.s3.part.size.bytes",
-    INT,
-    default=5_242_880,
-    importance=MEDIUM,
-    check=between(1, 2_000_000_000),
-    doc="The size of the parts of a large object, in bytes; less than 5 MB counts as 5 MB.",
-    group=_AWS,
-    order=8,
-)
-RETRIES: Final = Key(
-    "aws.s3.backoff.max.retries",
-    INT,
-    default=3,
-    importance=MEDIUM,
-    check=between(1, 30),
-    doc="How often a request is retried before the task pauses. The task then retries "
-    "indefinitely.",
-    group=_AWS,
-    order=9,
-)
-ROLE_ARN: Final = Key(
-    "aws.sts.role.arn",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The role to assume.",
-    group=_STS,
-    order=1,
-)
-ROLE_SESSION: Final = Key(
-    "aws.sts.role.session.name",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The name of the role's sessions; by default the connector's name.",
-    group=_STS,
-    order=2,
-)
-ROLE_EXTERNAL_ID: Final = Key(
-    "aws.sts.role.external.id",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    doc="The external id that the role requires.",
-    group=_STS,
-    order=3,
-)
-ROLE_DURATION: Final = Key(
-    "aws.sts.role.session.duration",
-    INT,
-    default=3600,
-    importance=MEDIUM,
-    check=between(900, 43_200),
-    doc="How long a session lasts, in seconds.",
-    group=_STS,
-    order=4,
-)
-STS_ENDPOINT: Final = Key(
-    "aws.sts.config.endpoint",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    check=url_check(),
-    doc="The address of the service that issues the role's credentials.",
-    group=_STS,
-    order=5,
-)
-TEMPLATE: Final = Key(
-    "file.name.template",
-    STRING,
-    default=None,
-    importance=MEDIUM,
-    check=checking("a template", template_problem),
-    doc="The template of object names, with {{topic}}, {{partition:padding=true}}, "
+def _renamed_check(name: str) -> Check:
+    return checking("nothing", lambda value: None if value is None else f"Use its new name: {name}")
+
+
+# fmt: off
+_AWS: Final = Group("AWS")
+BUCKET: Final = _AWS.text("aws.s3.bucket.name", REQUIRED,
+    "The bucket; it must exist.", check=non_empty(), importance=HIGH)
+REGION: Final = _AWS.text("aws.s3.region", "us-east-1",
+    "The bucket's region.", check=non_empty())
+ENDPOINT: Final = _AWS.text("aws.s3.endpoint", None,
+    "The address of a store other than Amazon's: http://host:port.", check=url_check(),
+    importance=LOW)
+PREFIX: Final = _AWS.text("aws.s3.prefix", None,
+    "The prefix of object names. If it contains variables of `file.name.template`, that template "
+    "is ignored: names are `<prefix><topic>-<partition>-<offset of 20 digits>`.")
+ACCESS_KEY: Final = _AWS.secret("aws.access.key.id", None,
+    "The access key's id. Without it, credentials come from the environment or the machine.")
+SECRET_KEY: Final = _AWS.secret("aws.secret.access.key", None,
+    "The access key's secret.")
+SSE: Final = _AWS.choice("aws.s3.sse.algorithm", "", ("", "AES256", "aws:kms"),
+    "How the store encrypts objects.")
+PART_SIZE: Final = _AWS.number("aws.s3.part.size.bytes", 5_242_880,
+    "The size of the parts of a large object, in bytes; less than 5 MB counts as 5 MB.", at_least=1,
+    at_most=2_000_000_000)
+RETRIES: Final = _AWS.number("aws.s3.backoff.max.retries", 3,
+    "How often a request is retried before the task pauses. The task then retries indefinitely.",
+    at_least=1, at_most=30)
+_STS: Final = Group("AWS STS")
+ROLE_ARN: Final = _STS.text("aws.sts.role.arn", None,
+    "The role to assume.")
+ROLE_SESSION: Final = _STS.text("aws.sts.role.session.name", None,
+    "The name of the role's sessions; by default the connector's name.")
+ROLE_EXTERNAL_ID: Final = _STS.text("aws.sts.role.external.id", None,
+    "The external id that the role requires.")
+ROLE_DURATION: Final = _STS.number("aws.sts.role.session.duration", 3600,
+    "How long a session lasts, in seconds.", at_least=900, at_most=43_200)
+STS_ENDPOINT: Final = _STS.text("aws.sts.config.endpoint", None,
+    "The address of the service that issues the role's credentials.", check=url_check())
+_FILE: Final = Group("File", importance=LOW)
+TEMPLATE: Final = _FILE.text("file.name.template", None,
+    "The template of object names, with {{topic}}, {{partition:padding=true}}, "
     "{{start_offset:padding=true}}, {{timestamp:unit=yyyy|MM|dd|HH}} and {{key}}; by default "
     "{{topic}}-{{partition}}-{{start_offset}} and the extension of the compression. With {{key}} "
     "and without {{start_offset}} an object contains the latest record of its key.",
-    group=_FILE,
-    order=1,
-)
-COMPRESSION: Final = Key(
-    "file.compression.type",
-    STRING,
-    default="gzip",
-    importance=MEDIUM,
-    check=one_of(*_COMPRESSIONS, ignore_case=True),
-    doc="How objects are compressed; Parquet files are compressed internally.",
-    group=_FILE,
-    order=2,
-)
-MAX_RECORDS: Final = Key(
-    "file.max.records",
-    INT,
-    default=0,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How many records of a topic partition complete its objects; 0: offset commits complete "
-    "them.",
-    group=_FILE,
-    order=3,
-)
-NAME_ZONE: Final = Key(
-    "file.name.timestamp.timezone",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=checking("a time zone", _zone_problem),
-    doc="The time zone of {{timestamp}}; by default `timestamp.timezone`.",
-    group=_FILE,
-    order=4,
-)
-NAME_SOURCE: Final = Key(
-    "file.name.timestamp.source",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=one_of("wallclock", "event", ignore_case=True),
-    doc="Whether {{timestamp}} is the wall-clock time or that of the record; by default "
-    "`timestamp.source`.",
-    group=_FILE,
-    order=5,
-)
-ZONE: Final = Key(
-    "timestamp.timezone",
-    STRING,
-    default="Z",
-    importance=LOW,
-    check=checking("a time zone", _zone_problem),
-    doc="The former name of `file.name.timestamp.timezone`.",
-    group=_FILE,
-    order=6,
-)
-SOURCE: Final = Key(
-    "timestamp.source",
-    STRING,
-    default="wallclock",
-    importance=LOW,
-    check=one_of("wallclock", "event", ignore_case=True),
-    doc="The former name of `file.name.timestamp.source`.",
-    group=_FILE,
-    order=7,
-)
-OUTPUT_TYPE: Final = Key(
-    "format.output.type",
-    STRING,
-    default="csv",
-    importance=MEDIUM,
-    check=one_of(*_TYPES, ignore_case=True),
-    doc="The format.",
-    group=_FORMAT,
-    order=1,
-)
-OUTPUT_FIELDS: Final = Key(
-    "format.output.fields",
-    LIST,
-    default=("value",),
-    importance=MEDIUM,
-    check=checking(", ".join(FIELDS), _fields_problem),
-    doc="Which fields of records are written.",
-    group=_FORMAT,
-    order=2,
-)
-VALUE_ENCODING: Final = Key(
-    "format.output.fields.value.encoding",
-    STRING,
-    default="base64",
-    importance=MEDIUM,
-    check=one_of("none", "base64", ignore_case=True),
-    doc="How values are written in CSV; keys and headers are always base64.",
-    group=_FORMAT,
-    order=3,
-)
-ENVELOPE: Final = Key(
-    "format.output.envelope",
-    BOOLEAN,
-    default=True,
-    importance=MEDIUM,
-    doc="Whether a record is an object with its fields even if there is only one; ignored for CSV.",
-    group=_FORMAT,
-    order=4,
-)
-AVRO_CODEC: Final = Key(
-    "avro.codec",
-    STRING,
-    default="null",
-    importance=LOW,
-    check=one_of(*AVRO_CODECS),
-    doc="How blocks of Avro files are compressed.",
-    group=_FORMAT,
-    order=5,
-)
+    check=checking("a template", template_problem), importance=MEDIUM)
+COMPRESSION: Final = _FILE.choice("file.compression.type", "gzip", tuple(_COMPRESSIONS),
+    "How objects are compressed; Parquet files are compressed internally.", ignore_case=True,
+    importance=MEDIUM)
+MAX_RECORDS: Final = _FILE.number("file.max.records", 0,
+    "How many records of a topic partition complete its objects; 0: offset commits complete them.",
+    at_least=0, importance=MEDIUM)
+NAME_ZONE: Final = _FILE.text("file.name.timestamp.timezone", None,
+    "The time zone of {{timestamp}}; by default `timestamp.timezone`.",
+    check=checking("a time zone", _zone_problem))
+NAME_SOURCE: Final = _FILE.choice("file.name.timestamp.source", None, ("wallclock", "event"),
+    "Whether {{timestamp}} is the wall-clock time or that of the record; by default "
+    "`timestamp.source`.", ignore_case=True)
+ZONE: Final = _FILE.text("timestamp.timezone", "Z",
+    "The former name of `file.name.timestamp.timezone`.",
+    check=checking("a time zone", _zone_problem))
+SOURCE: Final = _FILE.choice("timestamp.source", "wallclock", ("wallclock", "event"),
+    "The former name of `file.name.timestamp.source`.", ignore_case=True)
+_FORMAT: Final = Group("Format")
+OUTPUT_TYPE: Final = _FORMAT.choice("format.output.type", "csv", _TYPES,
+    "The format.", ignore_case=True)
+OUTPUT_FIELDS: Final = _FORMAT.listing("format.output.fields", ("value",),
+    "Which fields of records are written.", check=checking(", ".join(FIELDS), _fields_problem))
+VALUE_ENCODING: Final = _FORMAT.choice("format.output.fields.value.encoding",
+    "base64", ("none", "base64"),
+    "How values are written in CSV; keys and headers are always base64.", ignore_case=True)
+ENVELOPE: Final = _FORMAT.flag("format.output.envelope", True,
+    "Whether a record is an object with its fields even if there is only one; ignored for CSV.")
+AVRO_CODEC: Final = _FORMAT.choice("avro.codec", "null", tuple(AVRO_CODECS),
+    "How blocks of Avro files are compressed.", importance=LOW)
+# fmt: on
 
 _IGNORED: Final = (
     "aws.credentials.provider",
@@ -362,24 +169,14 @@ _FORMER: Final = {
     "output_fields": OUTPUT_FIELDS,
     "output_compression": COMPRESSION,
 }
-_FORMER_KEYS: Final = tuple(
-    Key(
-        name,
-        STRING,
-        default=None,
-        importance=LOW,
-        check=checking(
-            "nothing",
-            lambda value, key=key: (  # type: ignore[misc]
-                None if value is None else f"Use its new name: {key.name}"
-            ),
-        ),
-        doc=f"The former name of `{key.name}`, which must be used instead.",
-        group="Former names",
-        order=order,
+_FORMER_KEYS: Final = Group("Former names", importance=LOW, first=0)
+for _name, _key in _FORMER.items():
+    _FORMER_KEYS.text(
+        _name,
+        None,
+        f"The former name of `{_key.name}`, which must be used instead.",
+        check=_renamed_check(_key.name),
     )
-    for order, (name, key) in enumerate(_FORMER.items())
-)
 
 
 def _credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
@@ -411,11 +208,7 @@ def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 AIVEN_S3_SINK: Final = ConfigDef(
-    *(BUCKET, REGION, ENDPOINT, PREFIX, ACCESS_KEY, SECRET_KEY, SSE, PART_SIZE, RETRIES),
-    *(ROLE_ARN, ROLE_SESSION, ROLE_EXTERNAL_ID, ROLE_DURATION, STS_ENDPOINT),
-    *(TEMPLATE, COMPRESSION, MAX_RECORDS, NAME_ZONE, NAME_SOURCE, ZONE, SOURCE),
-    *(OUTPUT_TYPE, OUTPUT_FIELDS, VALUE_ENCODING, ENVELOPE, AVRO_CODEC),
-    *_FORMER_KEYS,
+    *(*_AWS, *_STS, *_FILE, *_FORMAT, *_FORMER_KEYS),
     rules=(_credentials_rule, envelope_rule, _name_rule),
 )
 

@@ -12,32 +12,25 @@ from typing import Final
 from penstock.api import Backoff
 from penstock.api.settings import (
     HIGH,
-    LONG,
     LOW,
     MEDIUM,
-    PASSWORD,
-    STRING,
+    REQUIRED,
     Config,
     ConfigDef,
-    Key,
+    Group,
     Secret,
-    at_least,
-    between,
     checking,
-    one_of,
 )
 from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import object_source, objects
 from penstock.connectors.files.settings.connector import ObjectConnector, Vendor
 from penstock.connectors.files.settings.extra import AZURE, modules_of
 from penstock.connectors.files.settings.gcs import CONDITIONAL
-from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
+from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES, compression
 from penstock.connectors.files.stores.azure import AzureClient, AzureOptions
 from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
-
-_AZURE: Final = "Azure"
 
 
 def _account_problem(name: str | None) -> str | None:
@@ -60,101 +53,37 @@ def _key_problem(key: Secret | None) -> str | None:
     return None
 
 
-ACCOUNT: Final = Key(
-    "azblob.account.name",
-    STRING,
-    importance=HIGH,
-    check=checking("3 to 24 letters and digits", _account_problem),
-    doc="The storage account.",
-    group=_AZURE,
-    order=1,
-)
-ACCOUNT_KEY: Final = Key(
-    "azblob.account.key",
-    PASSWORD,
-    default=Secret(""),
-    importance=HIGH,
-    check=checking("a key in base64", _key_problem),
-    doc="The account's key. Either it or `azblob.sas.token` is required.",
-    group=_AZURE,
-    order=2,
-)
-SAS_TOKEN: Final = Key(
-    "azblob.sas.token",
-    PASSWORD,
-    default=Secret(""),
-    importance=HIGH,
-    doc="A shared access signature, instead of the account's key.",
-    group=_AZURE,
-    order=3,
-)
-CONTAINER: Final = Key(
-    "azblob.container.name",
-    STRING,
-    default="default",
-    importance=MEDIUM,
-    check=checking("3 to 63 letters, digits and hyphens", _container_problem),
-    doc="The container; it must exist.",
-    group=_AZURE,
-    order=4,
-)
-STORE_URL: Final = objects.store_url(
-    _AZURE,
-    5,
+# fmt: off
+_CONNECTION: Final = Group("Azure", importance=HIGH)
+_UPLOADS: Final = Group("Azure", importance=HIGH)
+ACCOUNT: Final = _CONNECTION.text("azblob.account.name", REQUIRED,
+    "The storage account.", check=checking("3 to 24 letters and digits", _account_problem))
+ACCOUNT_KEY: Final = _CONNECTION.secret("azblob.account.key", "",
+    "The account's key. Either it or `azblob.sas.token` is required.",
+    check=checking("a key in base64", _key_problem))
+SAS_TOKEN: Final = _CONNECTION.secret("azblob.sas.token", "",
+    "A shared access signature, instead of the account's key.")
+CONTAINER: Final = _CONNECTION.text("azblob.container.name", "default",
+    "The container; it must exist.",
+    check=checking("3 to 63 letters, digits and hyphens", _container_problem), importance=MEDIUM)
+STORE_URL: Final = objects.store_url(_CONNECTION,
     "The account's address, if not https://<account>.blob.core.windows.net: that of another Azure "
-    "cloud, a private one, or http://host:port/account.",
-    "http://host:port/account",
-)
-BLOCK_SIZE: Final = objects.part_size("azblob.block.size", _AZURE, 6, 104_857_600, "block")
-RETRIES: Final = objects.retries("azblob.retry.retries", _AZURE, 7, least=1)
-RETRY_TYPE: Final = Key(
-    "azblob.retry.type",
-    STRING,
-    default="EXPONENTIAL",
-    importance=LOW,
-    check=one_of("EXPONENTIAL", "FIXED", ignore_case=True),
-    doc="Whether the delay between retries doubles each time or stays the same.",
-    group=_AZURE,
-    order=8,
-)
-RETRY_BACKOFF: Final = Key(
-    "azblob.retry.backoff.ms",
-    LONG,
-    default=4_000,
-    importance=LOW,
-    check=at_least(0),
-    doc="How long to wait before the first retry, in ms.",
-    group=_AZURE,
-    order=9,
-)
-RETRY_MAX_BACKOFF: Final = Key(
-    "azblob.retry.max.backoff.ms",
-    LONG,
-    default=120_000,
-    importance=LOW,
-    check=at_least(1),
-    doc="The maximum delay before a retry, in ms.",
-    group=_AZURE,
-    order=10,
-)
-TIMEOUT: Final = Key(
-    "azblob.connection.timeout.ms",
-    LONG,
-    default=30_000,
-    importance=MEDIUM,
-    check=between(1, 2_147_483_647_000),
-    doc="How long to wait for data of a response, in ms.",
-    group=_AZURE,
-    order=11,
-)
-COMPRESSION: Final = objects.compression("az", _AZURE, 12)
-PROXY: Final = objects.proxy("azblob", _AZURE, 14, user=None)
-
-AZURE_CONNECTION: Final = (
-    *(ACCOUNT, ACCOUNT_KEY, SAS_TOKEN, CONTAINER, STORE_URL, RETRIES, RETRY_TYPE, RETRY_BACKOFF),
-    *(RETRY_MAX_BACKOFF, TIMEOUT, *PROXY.keys),
-)
-"""Settings that a source has, too."""
+    "cloud, a private one, or http://host:port/account.", "http://host:port/account")
+BLOCK_SIZE: Final = objects.part_size(_UPLOADS, "azblob.block.size", 104_857_600, "block", order=6)
+RETRIES: Final = objects.retries(_CONNECTION, "azblob.retry.retries", least=1, order=7)
+RETRY_TYPE: Final = _CONNECTION.choice("azblob.retry.type", "EXPONENTIAL", ("EXPONENTIAL", "FIXED"),
+    "Whether the delay between retries doubles each time or stays the same.", ignore_case=True,
+    importance=LOW)
+RETRY_BACKOFF: Final = _CONNECTION.long("azblob.retry.backoff.ms", 4_000,
+    "How long to wait before the first retry, in ms.", at_least=0, importance=LOW)
+RETRY_MAX_BACKOFF: Final = _CONNECTION.long("azblob.retry.max.backoff.ms", 120_000,
+    "The maximum delay before a retry, in ms.", at_least=1, importance=LOW)
+TIMEOUT: Final = _CONNECTION.long("azblob.connection.timeout.ms", 30_000,
+    "How long to wait for data of a response, in ms.", at_least=1, at_most=2_147_483_647_000,
+    importance=MEDIUM)
+COMPRESSION: Final = compression(_UPLOADS, "az", order=12)
+PROXY: Final = objects.proxy(_CONNECTION, "azblob", user=None, order=14)
+# fmt: on
 _IGNORED: Final = ("azblob.retry.secondary.host",)
 """Settings of Confluent's connectors that have no meaning here."""
 POLL_INTERVAL: Final = object_source.poll_interval("azblob.poll.interval.ms")
@@ -174,16 +103,13 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 AZURE_SINK: Final = ConfigDef(
-    *AZURE_CONNECTION,
-    BLOCK_SIZE,
-    COMPRESSION.type,
-    COMPRESSION.level,
+    *(*_CONNECTION, *_UPLOADS),
     CONDITIONAL,
     *SINK_KEYS,
     rules=(*SINK_RULES, credentials_rule),
 )
 AZURE_SOURCE: Final = ConfigDef(
-    *AZURE_CONNECTION,
+    *_CONNECTION,
     POLL_INTERVAL,
     *object_source.OBJECT_KEYS,
     rules=(*object_source.OBJECT_RULES, credentials_rule),

@@ -14,24 +14,18 @@ from zoneinfo import ZoneInfo
 from penstock.api.schema import INT64, struct
 from penstock.api.schema import STRING as TEXT
 from penstock.api.settings import (
-    BOOLEAN,
-    CLASS,
     HIGH,
-    INT,
-    LIST,
     LOW,
-    PASSWORD,
-    STRING,
+    REQUIRED,
     Check,
     Config,
     ConfigDef,
+    Group,
     Key,
     Secret,
-    at_least,
     checking,
     compile_java,
     invalid,
-    one_of,
     valid_regex,
 )
 from penstock.connectors.files.monitor.changes import Mode, Shrunk
@@ -56,7 +50,6 @@ _DURATION: Final = re.compile(
 _UNITS_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 _ADDRESS: Final = re.compile(r"(?P<host>[^:\s/]+|\[[0-9A-Fa-f:.]+\]):?(?P<port>\d*)")
 _MONITOR: Final = re.compile(r"(?P<path>[^:]*):(?P<topic>.*)")
-_GROUP: Final = "Penstock"
 
 
 def duration_ms(text: str) -> int:
@@ -163,132 +156,44 @@ def _encoding(text: str) -> str:
 
 _DURATION_CHECK: Final = checking("an ISO 8601 duration", _problem(_is_duration))
 
-TLS_MODE: Final = Key(
-    "penstock.ftp.tls.mode",
-    STRING,
-    default=Tls.EXPLICIT.value,
-    importance=LOW,
-    check=one_of(*(mode.value for mode in Tls)),
-    doc="For ftps: explicit, TLS starts with a command (AUTH TLS); implicit, with the connection, "
-    "on port 990 by default.",
-    group=_GROUP,
-    order=1,
-)
-TLS_VERIFY: Final = Key(
-    "penstock.ftp.tls.verify",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="For ftps: whether the server's certificate must be valid for its address. The connector "
-    "that this one replaces did not require that.",
-    group=_GROUP,
-    order=2,
-)
-TLS_CA: Final = Key(
-    "penstock.ftp.tls.ca",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="A PEM file with the trusted certificate authorities; by default those that the machine "
-    "trusts.",
-    group=_GROUP,
-    order=3,
-)
-KNOWN_HOSTS: Final = Key(
-    "penstock.ftp.known.hosts",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="For sftp: an OpenSSH known_hosts file with the server's key. Without one, any key is "
-    "accepted, as by the connector that this one replaces.",
-    group=_GROUP,
-    order=4,
-)
-PRIVATE_KEY: Final = Key(
-    "penstock.ftp.private.key",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="For sftp: a private key to log in with, as text (PEM or OpenSSH format) or the path of "
-    "its file.",
-    group=_GROUP,
-    order=5,
-)
-PASSPHRASE: Final = Key(
-    "penstock.ftp.private.key.passphrase",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="The passphrase of the private key.",
-    group=_GROUP,
-    order=6,
-)
-ENCODING: Final = Key(
-    "penstock.ftp.encoding",
-    STRING,
-    default="UTF-8",
-    importance=LOW,
-    check=checking("an encoding", _problem(_encoding)),
-    doc="For ftp and ftps: the encoding of names. A name that is not in it is read as ISO-8859-1.",
-    group=_GROUP,
-    order=7,
-)
-TIMEZONE: Final = Key(
-    "penstock.ftp.timezone",
-    STRING,
-    default="",
-    importance=LOW,
-    check=checking("a time zone", _problem(_zone)),
-    doc="For ftp and ftps: the time zone of listings, for servers without MLSD. By default that "
-    "of the machine that runs the task.",
-    group=_GROUP,
-    order=8,
-)
-SHRUNK: Final = Key(
-    "penstock.ftp.tail.shrunk",
-    STRING,
-    default=Shrunk.WHOLE.value,
-    importance=LOW,
-    check=one_of(*(choice.value for choice in Shrunk)),
-    doc="What to send of a tailed file that shrank, or changed without growing: whole, all of it; "
-    "skip, nothing, like the connector that this one replaces.",
-    group=_GROUP,
-    order=9,
-)
-AFTER: Final = Key(
-    "penstock.ftp.after",
-    STRING,
-    default=After.NOTHING.value,
-    importance=LOW,
-    check=one_of(*(choice.value for choice in After)),
-    doc="How to handle a file of `monitor.update` once all of it is in Kafka: nothing, delete, or "
-    "move to penstock.ftp.after.folder.",
-    group=_GROUP,
-    order=10,
-)
-AFTER_FOLDER: Final = Key(
-    "penstock.ftp.after.folder",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The folder that files are moved to, with their path below the folder that all paths of "
-    "monitor.update share; folders are created if missing.",
-    group=_GROUP,
-    order=11,
-)
-_OURS: Final = (
-    TLS_MODE,
-    TLS_VERIFY,
-    TLS_CA,
-    KNOWN_HOSTS,
-    PRIVATE_KEY,
-    PASSPHRASE,
-    ENCODING,
-    TIMEZONE,
-    SHRUNK,
-    AFTER,
-    AFTER_FOLDER,
-)
+# fmt: off
+_OURS: Final = Group("Penstock", importance=LOW)
+TLS_MODE: Final = _OURS.choice("penstock.ftp.tls.mode",
+    Tls.EXPLICIT.value, tuple(mode.value for mode in Tls),
+    "For ftps: explicit, TLS starts with a command (AUTH TLS); implicit, with the connection, on "
+    "port 990 by default.")
+TLS_VERIFY: Final = _OURS.flag("penstock.ftp.tls.verify", False,
+    "For ftps: whether the server's certificate must be valid for its address. The connector that "
+    "this one replaces did not require that.")
+TLS_CA: Final = _OURS.text("penstock.ftp.tls.ca", "",
+    "A PEM file with the trusted certificate authorities; by default those that the machine "
+    "trusts.")
+KNOWN_HOSTS: Final = _OURS.text("penstock.ftp.known.hosts", "",
+    "For sftp: an OpenSSH known_hosts file with the server's key. Without one, any key is "
+    "accepted, as by the connector that this one replaces.")
+PRIVATE_KEY: Final = _OURS.secret("penstock.ftp.private.key", "",
+    "For sftp: a private key to log in with, as text (PEM or OpenSSH format) or the path of its "
+    "file.")
+PASSPHRASE: Final = _OURS.secret("penstock.ftp.private.key.passphrase", "",
+    "The passphrase of the private key.")
+ENCODING: Final = _OURS.text("penstock.ftp.encoding", "UTF-8",
+    "For ftp and ftps: the encoding of names. A name that is not in it is read as ISO-8859-1.",
+    check=checking("an encoding", _problem(_encoding)))
+TIMEZONE: Final = _OURS.text("penstock.ftp.timezone", "",
+    "For ftp and ftps: the time zone of listings, for servers without MLSD. By default that of "
+    "the machine that runs the task.", check=checking("a time zone", _problem(_zone)))
+SHRUNK: Final = _OURS.choice("penstock.ftp.tail.shrunk",
+    Shrunk.WHOLE.value, tuple(choice.value for choice in Shrunk),
+    "What to send of a tailed file that shrank, or changed without growing: whole, all of it; "
+    "skip, nothing, like the connector that this one replaces.")
+AFTER: Final = _OURS.choice("penstock.ftp.after",
+    After.NOTHING.value, tuple(choice.value for choice in After),
+    "How to handle a file of `monitor.update` once all of it is in Kafka: nothing, delete, or "
+    "move to penstock.ftp.after.folder.")
+AFTER_FOLDER: Final = _OURS.text("penstock.ftp.after.folder", "",
+    "The folder that files are moved to, with their path below the folder that all paths of "
+    "monitor.update share; folders are created if missing.")
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +204,7 @@ class FtpKeys:
     user: Key[str]
     password: Key[Secret]
     refresh: Key[str]
-    most_backoff: Key[str]
+    max_backoff: Key[str]
     max_age: Key[str]
     tail: Key[tuple[str, ...]]
     update: Key[tuple[str, ...]]
@@ -307,7 +212,7 @@ class FtpKeys:
     key_style: Key[str]
     file_converter: Key[str]
     record_converter: Key[str]
-    most_records: Key[int]
+    max_records: Key[int]
     protocol: Key[str]
     name_filter: Key[str]
     timeout: Key[int]
@@ -329,126 +234,58 @@ class FtpKeys:
 
 def ftp_keys(prefix: str, package: str, key_name: str | None) -> FtpKeys:
     """The settings with names that begin with `prefix`."""
+    # fmt: off
+    keys = Group(importance=HIGH)
     return FtpKeys(
-        address=Key(
-            f"{prefix}address",
-            STRING,
-            importance=HIGH,
-            check=checking("host[:port]", _problem(_address)),
-            doc="The server: host or host:port. The port is 21 by default, 22 with sftp.",
-        ),
-        user=Key(f"{prefix}user", STRING, importance=HIGH, doc="The user's name."),
-        password=Key(f"{prefix}password", PASSWORD, importance=HIGH, doc="The user's password."),
-        refresh=Key(
-            f"{prefix}refresh",
-            STRING,
-            importance=HIGH,
-            check=_DURATION_CHECK,
-            doc="How often the server is polled for changes: an ISO 8601 duration, such as PT1M.",
-        ),
-        most_backoff=Key(
-            f"{prefix}max.backoff",
-            STRING,
-            default="PT30M",
-            importance=HIGH,
-            check=_DURATION_CHECK,
-            doc="The maximum delay between retries while the server does not answer; the delay "
-            "doubles each time. An ISO 8601 duration.",
-        ),
-        max_age=Key(
-            f"{prefix}file.maxage",
-            STRING,
-            importance=HIGH,
-            check=_DURATION_CHECK,
-            doc="Files that were modified longer ago are ignored: an ISO 8601 duration, such as "
-            "P14D.",
-        ),
-        tail=Key(
-            f"{prefix}monitor.tail",
-            LIST,
-            default=(),
-            importance=HIGH,
-            check=checking("path:topic, …", _monitors_problem),
-            doc="Files to tail, sending what is appended: a list of path:topic. A path that ends "
+        address=keys.text(f"{prefix}address", REQUIRED,
+            "The server: host or host:port. The port is 21 by default, 22 with sftp.",
+            check=checking("host[:port]", _problem(_address))),
+        user=keys.text(f"{prefix}user", REQUIRED,
+            "The user's name."),
+        password=keys.secret(f"{prefix}password", REQUIRED,
+            "The user's password."),
+        refresh=keys.text(f"{prefix}refresh", REQUIRED,
+            "How often the server is polled for changes: an ISO 8601 duration, such as PT1M.",
+            check=_DURATION_CHECK),
+        max_backoff=keys.text(f"{prefix}max.backoff", "PT30M",
+            "The maximum delay between retries while the server does not answer; the delay "
+            "doubles each time. An ISO 8601 duration.", check=_DURATION_CHECK),
+        max_age=keys.text(f"{prefix}file.maxage", REQUIRED,
+            "Files that were modified longer ago are ignored: an ISO 8601 duration, such as P14D.",
+            check=_DURATION_CHECK),
+        tail=keys.listing(f"{prefix}monitor.tail", (),
+            "Files to tail, sending what is appended: a list of path:topic. A path that ends "
             "with / means all files of a folder; names may contain *, ?, [abc] and {a,b}.",
-        ),
-        update=Key(
-            f"{prefix}monitor.update",
-            LIST,
-            default=(),
-            importance=HIGH,
-            check=checking("path:topic, …", _monitors_problem),
-            doc="Files that are sent as a whole whenever they change: a list of path:topic.",
-        ),
-        slice_size=Key(
-            f"{prefix}monitor.slicesize",
-            INT,
-            default=-1,
-            importance=HIGH,
-            check=at_least(-1),
-            doc="The size of slices, in bytes. Each slice of a file is a record, and files need "
+            check=checking("path:topic, …", _monitors_problem)),
+        update=keys.listing(f"{prefix}monitor.update", (),
+            "Files that are sent as a whole whenever they change: a list of path:topic.",
+            check=checking("path:topic, …", _monitors_problem)),
+        slice_size=keys.number(f"{prefix}monitor.slicesize", -1,
+            "The size of slices, in bytes. Each slice of a file is a record, and files need "
             "not fit into memory; -1 or 0: a file, or what was appended to it, is one record.",
-        ),
-        key_style=Key(
-            f"{prefix}keystyle",
-            STRING,
-            importance=HIGH,
-            check=one_of("string", "struct"),
-            doc="The type of keys: string, the path; struct, the path and an offset.",
-        ),
-        file_converter=Key(
-            f"{prefix}fileconverter",
-            CLASS,
-            default=f"{package}.SimpleFileConverter",
-            importance=HIGH,
-            check=_class_of("SimpleFileConverter", "MaxLinesFileConverter"),
-            doc="SimpleFileConverter: slices have the size that is set. MaxLinesFileConverter: "
+            at_least=-1),
+        key_style=keys.choice(f"{prefix}keystyle", REQUIRED, ("string", "struct"),
+            "The type of keys: string, the path; struct, the path and an offset."),
+        file_converter=keys.class_name(f"{prefix}fileconverter", f"{package}.SimpleFileConverter",
+            "SimpleFileConverter: slices have the size that is set. MaxLinesFileConverter: "
             "they end with a line.",
-        ),
-        record_converter=Key(
-            f"{prefix}sourcerecordconverter",
-            CLASS,
-            default=f"{package}.NopSourceRecordConverter",
-            importance=HIGH,
-            check=_class_of("NopSourceRecordConverter"),
-            doc="Only NopSourceRecordConverter, which changes nothing. Use a transform instead of "
-            "others.",
-        ),
-        most_records=Key(
-            f"{prefix}max.poll.records",
-            INT,
-            default=10_000,
-            importance=LOW,
-            check=at_least(1),
-            doc="The maximum number of records of a poll.",
-        ),
-        protocol=Key(
-            f"{prefix}protocol",
-            STRING,
-            default="ftp",
-            importance=LOW,
-            check=one_of(*_PROTOCOLS, ignore_case=True),
-            doc="ftp, ftps or sftp.",
-        ),
-        name_filter=Key(
-            f"{prefix}filter",
-            STRING,
-            default=".*",
-            importance=LOW,
-            check=valid_regex(),
-            doc="A regular expression that file names, without their folders, must match; other "
-            "files are ignored.",
-        ),
-        timeout=Key(
-            f"{prefix}timeout",
-            INT,
-            default=30_000,
-            importance=LOW,
-            check=at_least(1),
-            doc="How long the server may take to answer, in ms.",
-        ),
+            check=_class_of("SimpleFileConverter", "MaxLinesFileConverter")),
+        record_converter=keys.class_name(f"{prefix}sourcerecordconverter",
+            f"{package}.NopSourceRecordConverter",
+            "Only NopSourceRecordConverter, which changes nothing. Use a transform instead of "
+            "others.", check=_class_of("NopSourceRecordConverter")),
+        max_records=keys.number(f"{prefix}max.poll.records", 10_000,
+            "The maximum number of records of a poll.", at_least=1, importance=LOW),
+        protocol=keys.choice(f"{prefix}protocol", "ftp", tuple(_PROTOCOLS),
+            "ftp, ftps or sftp.", ignore_case=True, importance=LOW),
+        name_filter=keys.text(f"{prefix}filter", ".*",
+            "A regular expression that file names, without their folders, must match; other "
+            "files are ignored.", check=valid_regex(), importance=LOW),
+        timeout=keys.number(f"{prefix}timeout", 30_000,
+            "How long the server may take to answer, in ms.", at_least=1, importance=LOW),
         key_name=key_name,
     )
+    # fmt: on
 
 
 STREAM_REACTOR: Final = ftp_keys(
@@ -518,13 +355,13 @@ def monitor_plan(keys: FtpKeys, config: Config) -> MonitorPlan:
     return MonitorPlan(
         watches=tuple(watch for _, watch in watches_of(keys, config)),
         refresh_ms=duration_ms(config[keys.refresh]),
-        most_backoff_ms=duration_ms(config[keys.most_backoff]),
+        max_backoff_ms=duration_ms(config[keys.max_backoff]),
         max_age_ms=duration_ms(config[keys.max_age]),
         name_filter=compile_java(config[keys.name_filter]),
         slice_bytes=max(0, config[keys.slice_size]),
         whole_lines=config[keys.file_converter].endswith("MaxLinesFileConverter"),
         key_schema=struct(fields, name=keys.key_name) if is_struct else None,
-        most_records=config[keys.most_records],
+        max_records=config[keys.max_records],
         shrunk=Shrunk(config[SHRUNK]),
         after=After(config[AFTER]),
         after_folder=config[AFTER_FOLDER],

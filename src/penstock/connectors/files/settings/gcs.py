@@ -10,17 +10,14 @@ from typing import Final
 
 from penstock.api import Backoff
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    LONG,
     LOW,
-    PASSWORD,
-    STRING,
+    REQUIRED,
     Config,
     ConfigDef,
+    Group,
     Key,
     Secret,
-    at_least,
     checking,
     non_empty,
 )
@@ -28,13 +25,11 @@ from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import object_source, objects
 from penstock.connectors.files.settings.connector import ObjectConnector, Vendor
 from penstock.connectors.files.settings.extra import GCS, modules_of
-from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
+from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES, compression
 from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.gcs import CREDENTIALS, GcsClient, GcsOptions
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
-
-_GCS: Final = "GCS"
 
 
 def _json_problem(secret: Secret | None) -> str | None:
@@ -51,69 +46,33 @@ def _json_problem(secret: Secret | None) -> str | None:
     )
 
 
-BUCKET: Final = Key(
-    "gcs.bucket.name",
-    STRING,
-    importance=HIGH,
-    check=non_empty(),
-    doc="The bucket; it must exist.",
-    group=_GCS,
-    order=1,
-)
-CREDENTIALS_PATH: Final = Key(
-    "gcs.credentials.path",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="A file with credentials, on the machines that run tasks. Without it and "
+# fmt: off
+_CONNECTION: Final = Group("GCS", importance=HIGH)
+_UPLOADS: Final = Group("GCS", importance=HIGH)
+BUCKET: Final = _CONNECTION.text("gcs.bucket.name", REQUIRED,
+    "The bucket; it must exist.", check=non_empty())
+CREDENTIALS_PATH: Final = _CONNECTION.text("gcs.credentials.path", "",
+    "A file with credentials, on the machines that run tasks. Without it and "
     "`gcs.credentials.json`, credentials come from GOOGLE_APPLICATION_CREDENTIALS or the machine, "
-    "as is the default of Google's libraries.",
-    group=_GCS,
-    order=2,
+    "as is the default of Google's libraries.")
+CREDENTIALS_JSON: Final = _CONNECTION.secret("gcs.credentials.json", "",
+    "The credentials themselves, in JSON. They take precedence over `gcs.credentials.path`.",
+    check=checking("credentials in JSON", _json_problem))
+STORE_URL: Final = objects.store_url(_CONNECTION,
+    "The address of a store other than Google's: http://host:port.")
+ANONYMOUS: Final = _CONNECTION.flag("penstock.gcs.anonymous", False,
+    "Whether no credentials are used, for public buckets.", importance=LOW)
+PART_SIZE: Final = objects.part_size(_UPLOADS, "gcs.part.size", 2**31 - 1, order=6)
+PART_RETRIES: Final = objects.retries(_CONNECTION, "gcs.part.retries", order=7)
+RETRY_BACKOFF: Final = _CONNECTION.long("gcs.retry.backoff.ms", 200,
+    "How long to wait before the first retry, in ms; twice as long before each further one.",
+    at_least=0, importance=LOW)
+COMPRESSION: Final = compression(_UPLOADS, "gcs", order=9)
+PROXY: Final = objects.proxy(_CONNECTION, "gcs", order=11)
+# fmt: on
+CONDITIONAL: Final = objects.conditional(
+    Group("Connector", first=90), "penstock.conditional.writes"
 )
-CREDENTIALS_JSON: Final = Key(
-    "gcs.credentials.json",
-    PASSWORD,
-    default=Secret(""),
-    importance=HIGH,
-    check=checking("credentials in JSON", _json_problem),
-    doc="The credentials themselves, in JSON. They take precedence over `gcs.credentials.path`.",
-    group=_GCS,
-    order=3,
-)
-STORE_URL: Final = objects.store_url(
-    _GCS, 4, "The address of a store other than Google's: http://host:port."
-)
-ANONYMOUS: Final = Key(
-    "penstock.gcs.anonymous",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether no credentials are used, for public buckets.",
-    group=_GCS,
-    order=5,
-)
-PART_SIZE: Final = objects.part_size("gcs.part.size", _GCS, 6, 2**31 - 1)
-PART_RETRIES: Final = objects.retries("gcs.part.retries", _GCS, 7)
-RETRY_BACKOFF: Final = Key(
-    "gcs.retry.backoff.ms",
-    LONG,
-    default=200,
-    importance=LOW,
-    check=at_least(0),
-    doc="How long to wait before the first retry, in ms; twice as long before each further one.",
-    group=_GCS,
-    order=8,
-)
-COMPRESSION: Final = objects.compression("gcs", _GCS, 9)
-PROXY: Final = objects.proxy("gcs", _GCS, 11)
-CONDITIONAL: Final = objects.conditional("penstock.conditional.writes", "Connector", 90)
-
-GCS_CONNECTION: Final = (
-    *(BUCKET, CREDENTIALS_PATH, CREDENTIALS_JSON, STORE_URL, ANONYMOUS, PART_RETRIES),
-    *(RETRY_BACKOFF, *PROXY.keys),
-)
-"""Settings that a source has, too."""
 _IGNORED: Final = ("gcs.credentials.provider.class", "gcs.parts.prefix")
 """Settings of Confluent's connectors that have no meaning here."""
 POLL_INTERVAL: Final = object_source.poll_interval("gcs.poll.interval.ms")
@@ -129,16 +88,13 @@ def credentials_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 GCS_SINK: Final = ConfigDef(
-    *GCS_CONNECTION,
-    PART_SIZE,
-    COMPRESSION.type,
-    COMPRESSION.level,
+    *(*_CONNECTION, *_UPLOADS),
     CONDITIONAL,
     *SINK_KEYS,
     rules=(*SINK_RULES, credentials_rule),
 )
 GCS_SOURCE: Final = ConfigDef(
-    *GCS_CONNECTION,
+    *_CONNECTION,
     POLL_INTERVAL,
     *object_source.OBJECT_KEYS,
     rules=(*object_source.OBJECT_RULES, credentials_rule),

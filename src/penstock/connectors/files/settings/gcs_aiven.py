@@ -9,16 +9,11 @@ from typing import Final
 
 from penstock.api import Backoff
 from penstock.api.settings import (
-    BOOLEAN,
-    INT,
-    LONG,
     LOW,
-    MEDIUM,
-    STRING,
     Config,
     ConfigDef,
+    Group,
     Key,
-    at_least,
     invalid,
 )
 from penstock.connectors.files.boundaries.templates import compile_template
@@ -30,69 +25,29 @@ from penstock.connectors.files.write.plan import SinkPlan
 
 log = logging.getLogger(__name__)
 
-_GCS: Final = "GCS"
 _PART: Final = 8 << 20
 
 ENDPOINT: Final = replace(gcs.STORE_URL, name="gcs.endpoint", importance=LOW)
-CREDENTIALS_DEFAULT: Final = Key(
-    "gcs.credentials.default",
-    BOOLEAN,
-    default=None,
-    importance=LOW,
-    doc="true: Google's default credentials are used; false: none are used. By default Google's "
-    "default credentials are used, unless a path or JSON is set.",
-    group=_GCS,
-    order=5,
-)
-RETRIES: Final = Key(
-    "gcs.retry.backoff.max.attempts",
-    INT,
-    default=6,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How often a request is sent before the task pauses. The task then retries indefinitely.",
-    group=_GCS,
-    order=7,
-)
-BACKOFF: Final = Key(
-    "gcs.retry.backoff.initial.delay.ms",
-    LONG,
-    default=1_000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="How long to wait before the first retry, in ms; twice as long before each further one.",
-    group=_GCS,
-    order=8,
-)
-MAX_BACKOFF: Final = Key(
-    "gcs.retry.backoff.max.delay.ms",
-    LONG,
-    default=32_000,
-    importance=MEDIUM,
-    check=at_least(0),
-    doc="The maximum delay before a retry, in ms.",
-    group=_GCS,
-    order=9,
-)
-ENCODING: Final = Key(
-    "gcs.object.content.encoding",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="The Content-Encoding of objects, such as gzip. Google's store decompresses those of gzip "
-    "for clients that do not accept it.",
-    group=_GCS,
-    order=10,
-)
-PREFIX: Final = Key(
-    "file.name.prefix",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The prefix of object names.",
-    group="File",
-    order=0,
-)
+# fmt: off
+_GCS: Final = Group("GCS", first=5)
+CREDENTIALS_DEFAULT: Final = _GCS.flag("gcs.credentials.default", None,
+    "true: Google's default credentials are used; false: none are used. By default Google's "
+    "default credentials are used, unless a path or JSON is set.", importance=LOW)
+RETRIES: Final = _GCS.number("gcs.retry.backoff.max.attempts", 6,
+    "How often a request is sent before the task pauses. The task then retries indefinitely.",
+    at_least=0, order=7)
+BACKOFF: Final = _GCS.long("gcs.retry.backoff.initial.delay.ms", 1_000,
+    "How long to wait before the first retry, in ms; twice as long before each further one.",
+    at_least=0)
+MAX_BACKOFF: Final = _GCS.long("gcs.retry.backoff.max.delay.ms", 32_000,
+    "The maximum delay before a retry, in ms.", at_least=0)
+ENCODING: Final = _GCS.text("gcs.object.content.encoding", None,
+    "The Content-Encoding of objects, such as gzip. Google's store decompresses those of gzip for "
+    "clients that do not accept it.", importance=LOW)
+_FILE: Final = Group("File", first=0)
+PREFIX: Final = _FILE.text("file.name.prefix", "",
+    "The prefix of object names.")
+# fmt: on
 COMPRESSION: Final = replace(aiven.COMPRESSION, default="none")
 
 _IGNORED: Final = (

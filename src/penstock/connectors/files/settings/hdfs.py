@@ -9,14 +9,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
     LOW,
-    STRING,
     Config,
     ConfigDef,
+    Group,
     Key,
     checking,
     invalid,
@@ -25,26 +22,21 @@ from penstock.api.settings import (
 from penstock.connectors.files.boundaries.paths import escaped
 from penstock.connectors.files.settings.names import checked_name
 from penstock.connectors.files.settings.sink import (
-    COMPRESSION_CHECK,
-    COMPRESSION_DOC,
     DIRECTORY_DELIM,
     FILE_DELIM,
     FORMAT_CLASS,
     IGNORED,
-    LEVEL_CHECK,
-    LEVEL_DOC,
     ROTATE_ON_PARTITION_CHANGE,
     SINK_KEYS,
     SINK_RULES,
     TOPICS_DIR,
+    compression,
     plan_of,
 )
 from penstock.connectors.files.stores.hadoop import HadoopOptions, Kerberos
 from penstock.connectors.files.stores.hdfs import HdfsFolders
 from penstock.connectors.files.write.plan import SinkPlan
 
-_HDFS: Final = "HDFS"
-_SECURITY: Final = "Security"
 _LONGEST: Final = 255  # bytes of a name
 
 
@@ -67,132 +59,39 @@ def _conf_dir_problem(folder: str | None) -> str | None:
     return None
 
 
-STORE_URL: Final = Key(
-    "store.url",
-    STRING,
-    default=None,
-    importance=HIGH,
-    check=checking("a URL", _url_problem),
-    doc="The URL of the file system, with a scheme that Hadoop supports: hdfs://host:8020, "
+# fmt: off
+_HDFS: Final = Group("HDFS", importance=HIGH)
+STORE_URL: Final = _HDFS.text("store.url", None,
+    "The URL of the file system, with a scheme that Hadoop supports: hdfs://host:8020, "
     "hdfs://nameservice, viewfs://cluster, file:///. The path after the host is the parent folder "
-    "of `topics.dir` and `logs.dir`.",
-    group=_HDFS,
-    order=1,
-)
-HDFS_URL: Final = Key(
-    "hdfs.url",
-    STRING,
-    default=None,
-    importance=HIGH,
-    check=checking("a URL", _url_problem),
-    doc="The former name of `store.url`.",
-    group=_HDFS,
-    order=2,
-)
-CONF_DIR: Final = Key(
-    "hadoop.conf.dir",
-    STRING,
-    default="",
-    importance=HIGH,
-    check=checking("a folder", _conf_dir_problem),
-    doc="A folder with core-site.xml and hdfs-site.xml, on every machine that runs tasks.",
-    group=_HDFS,
-    order=3,
-)
-LOGS_DIR: Final = Key(
-    "logs.dir",
-    STRING,
-    default="logs",
-    importance=HIGH,
-    doc="The folder of the files that record where each topic partition continues, and of "
-    "write-ahead logs that Confluent's connector has left.",
-    group=_HDFS,
-    order=4,
-)
-JARS: Final = Key(
-    "penstock.hadoop.jars",
-    LIST,
-    default=(),
-    importance=LOW,
-    doc="Jars with the classes of other file systems: files, folders or `folder/*.jar`, on every "
-    "machine that runs tasks.",
-    group=_HDFS,
-    order=5,
-)
-COMPRESSION: Final = Key(
-    "penstock.compression.type",
-    STRING,
-    default="none",
-    importance=LOW,
-    check=COMPRESSION_CHECK,
-    doc=COMPRESSION_DOC,
-    group=_HDFS,
-    order=6,
-)
-LEVEL: Final = Key(
-    "penstock.compression.level",
-    INT,
-    default=-1,
-    importance=LOW,
-    check=LEVEL_CHECK,
-    doc=LEVEL_DOC,
-    group=_HDFS,
-    order=7,
-)
-KERBEROS: Final = Key(
-    "hdfs.authentication.kerberos",
-    BOOLEAN,
-    default=False,
-    importance=HIGH,
-    doc="Whether the file system requires Kerberos.",
-    group=_SECURITY,
-    order=1,
-)
-PRINCIPAL: Final = Key(
-    "connect.hdfs.principal",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The connector's principal; `_HOST` in it is the name of the machine.",
-    group=_SECURITY,
-    order=2,
-)
-KEYTAB: Final = Key(
-    "connect.hdfs.keytab",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The principal's keytab, on every machine that runs tasks.",
-    group=_SECURITY,
-    order=3,
-)
-NAMENODE: Final = Key(
-    "hdfs.namenode.principal",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The namenode's principal, if hdfs-site.xml does not contain it.",
-    group=_SECURITY,
-    order=4,
-)
-HIVE: Final = Key(
-    "hive.integration",
-    BOOLEAN,
-    default=False,
-    importance=HIGH,
-    check=checking(
-        "false",
-        lambda on: (
-            "penstock does not write to a Hive metastore; have Hive or Spark find new folders: "
-            "MSCK REPAIR TABLE"
-            if on
-            else None
-        ),
-    ),
-    doc="Only false: tables of a Hive metastore are not updated.",
-    group="Hive",
-    order=1,
-)
+    "of `topics.dir` and `logs.dir`.", check=checking("a URL", _url_problem))
+HDFS_URL: Final = _HDFS.text("hdfs.url", None,
+    "The former name of `store.url`.", check=checking("a URL", _url_problem))
+CONF_DIR: Final = _HDFS.text("hadoop.conf.dir", "",
+    "A folder with core-site.xml and hdfs-site.xml, on every machine that runs tasks.",
+    check=checking("a folder", _conf_dir_problem))
+LOGS_DIR: Final = _HDFS.text("logs.dir", "logs",
+    "The folder of the files that record where each topic partition continues, and of write-ahead "
+    "logs that Confluent's connector has left.")
+JARS: Final = _HDFS.listing("penstock.hadoop.jars", (),
+    "Jars with the classes of other file systems: files, folders or `folder/*.jar`, on every "
+    "machine that runs tasks.", importance=LOW)
+COMPRESSION: Final = compression(_HDFS, "penstock")
+_SECURITY: Final = Group("Security", importance=HIGH)
+KERBEROS: Final = _SECURITY.flag("hdfs.authentication.kerberos", False,
+    "Whether the file system requires Kerberos.")
+PRINCIPAL: Final = _SECURITY.text("connect.hdfs.principal", "",
+    "The connector's principal; `_HOST` in it is the name of the machine.")
+KEYTAB: Final = _SECURITY.text("connect.hdfs.keytab", "",
+    "The principal's keytab, on every machine that runs tasks.")
+NAMENODE: Final = _SECURITY.text("hdfs.namenode.principal", "",
+    "The namenode's principal, if hdfs-site.xml does not contain it.")
+_HIVE: Final = Group("Hive", importance=HIGH)
+HIVE: Final = _HIVE.refused("hive.integration", False,
+    "Only false: tables of a Hive metastore are not updated.",
+    "penstock does not write to a Hive metastore; have Hive or Spark find new folders: "
+    "MSCK REPAIR TABLE", importance=HIGH)
+# fmt: on
 
 HDFS_IGNORED: Final = (
     *IGNORED,
@@ -246,18 +145,7 @@ def _folders_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 HDFS_SINK: Final = ConfigDef(
-    STORE_URL,
-    HDFS_URL,
-    CONF_DIR,
-    LOGS_DIR,
-    JARS,
-    COMPRESSION,
-    LEVEL,
-    KERBEROS,
-    PRINCIPAL,
-    KEYTAB,
-    NAMENODE,
-    HIVE,
+    *(*_HDFS, *_SECURITY, *_HIVE),
     *(_OWN.get(key.name, key) for key in SINK_KEYS),
     rules=(*SINK_RULES, _url_rule, _kerberos_rule, _folders_rule),
 )
@@ -294,8 +182,7 @@ def hdfs_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
     return plan_of(
         config,
-        compression=config[COMPRESSION],
-        level=config[LEVEL],
+        compression=COMPRESSION,
         named=_named,
         ignored=HDFS_IGNORED,
         hdfs=True,

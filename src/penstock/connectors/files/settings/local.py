@@ -8,23 +8,18 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.api.settings import (
     HIGH,
-    INT,
-    LOW,
-    STRING,
+    REQUIRED,
     Config,
     ConfigDef,
-    Key,
+    Group,
     checking,
 )
 from penstock.connectors.files.boundaries.paths import escaped
 from penstock.connectors.files.settings.names import checked_name
 from penstock.connectors.files.settings.sink import (
-    COMPRESSION_CHECK,
-    COMPRESSION_DOC,
-    LEVEL_CHECK,
-    LEVEL_DOC,
     SINK_KEYS,
     SINK_RULES,
+    compression,
     plan_of,
 )
 from penstock.connectors.files.write.plan import SinkPlan
@@ -41,33 +36,15 @@ def _folder_problem(url: str | None) -> str | None:
     return None if parts.path.startswith("/") else "The path must be absolute"
 
 
-STORE_URL: Final = Key(
-    "store.url",
-    STRING,
-    importance=HIGH,
-    check=checking("a path, or file:///path", _folder_problem),
-    doc="The folder that files are written to, on the machines that run tasks; it is created if "
-    "missing.",
-    group="Connector",
-    order=0,
-)
-COMPRESSION: Final = Key(
-    "penstock.compression.type",
-    STRING,
-    default="none",
-    importance=LOW,
-    check=COMPRESSION_CHECK,
-    doc=COMPRESSION_DOC,
-)
-LEVEL: Final = Key(
-    "penstock.compression.level",
-    INT,
-    default=-1,
-    importance=LOW,
-    check=LEVEL_CHECK,
-    doc=LEVEL_DOC,
-)
-LOCAL_SINK: Final = ConfigDef(STORE_URL, *SINK_KEYS, COMPRESSION, LEVEL, rules=SINK_RULES)
+# fmt: off
+_CONNECTOR: Final = Group("Connector", importance=HIGH, first=0)
+STORE_URL: Final = _CONNECTOR.text("store.url", REQUIRED,
+    "The folder that files are written to, on the machines that run tasks; it is created if "
+    "missing.", check=checking("a path, or file:///path", _folder_problem))
+# fmt: on
+_COMPRESSING: Final = Group()
+COMPRESSION: Final = compression(_COMPRESSING, "penstock")
+LOCAL_SINK: Final = ConfigDef(*_CONNECTOR, *SINK_KEYS, *_COMPRESSING, rules=SINK_RULES)
 
 
 def folder_of(config: Config) -> Path:
@@ -83,4 +60,4 @@ def _named(text: str) -> str:
 
 def local_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
-    return plan_of(config, compression=config[COMPRESSION], level=config[LEVEL], named=_named)
+    return plan_of(config, compression=COMPRESSION, named=_named)

@@ -11,20 +11,16 @@ from typing import Final
 
 from penstock.api.settings import (
     HIGH,
-    INT,
-    LIST,
-    LONG,
     LOW,
     MEDIUM,
-    STRING,
+    REQUIRED,
     Config,
+    Group,
     Key,
     RegexInvalid,
-    at_least,
     checking,
     compile_java,
     invalid,
-    one_of,
 )
 from penstock.connectors.files.read.after import After, Policy
 from penstock.connectors.files.read.ledger import FolderLedger, Shape
@@ -63,7 +59,6 @@ log = logging.getLogger(__name__)
 
 RESTORE: Final = "RESTORE_BACKUP"
 GENERIC: Final = "GENERIC"
-_SOURCE: Final = "Source"
 _PREFIX: Final = "CloudStorage"  # of the names of Confluent's classes for GENERIC
 
 
@@ -85,122 +80,50 @@ def _format(class_name: str) -> str | None:
     return entry(READINGS, FORMAT, f"{package}{dot}{simple.removeprefix(_PREFIX)}")
 
 
-FORMAT_CLASS: Final = Key(
-    "format.class",
-    STRING,
-    importance=HIGH,
-    check=checking(
-        ", ".join(f"{name}{FORMAT}" for name in READINGS),
-        lambda name: (
-            None
-            if name is None or _format(name)
-            else f"It is not one of {', '.join(f'{name}{FORMAT}' for name in READINGS)}"
-        ),
-    ),
-    doc="The format of files, as a class name; its package is ignored.",
-    group=_SOURCE,
-)
-MODE: Final = Key(
-    "mode",
-    STRING,
-    default=RESTORE,
-    importance=HIGH,
-    check=one_of(RESTORE, GENERIC),
-    doc="RESTORE_BACKUP: files that the sink wrote are restored to their topics and partitions. "
-    "GENERIC: any files, to the topics of topic.regex.list.",
-    group=_SOURCE,
-)
-TOPIC_PATTERNS: Final = Key(
-    "topic.regex.list",
-    LIST,
-    default=[],
-    importance=HIGH,
-    check=checking("a list of topic:pattern", _pairs_problem),
-    doc="For GENERIC: topics, each with a pattern that the whole names of its files match.",
-    group=_SOURCE,
-)
-FOLDERS: Final = Key(
-    "folders",
-    LIST,
-    default=[],
-    importance=LOW,
-    doc="The folders of topics.dir that are searched for files; by default all.",
-    group=_SOURCE,
-)
-SINCE: Final = Key(
-    "file.discovery.starting.timestamp",
-    LONG,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="Files that were modified before this time (ms since the epoch) are skipped.",
-    group=_SOURCE,
-)
-ON_ERROR: Final = Key(
-    "behavior.on.error",
-    STRING,
-    default="fail",
-    importance=HIGH,
-    check=one_of("fail", "ignore", "log", ignore_case=True),
-    doc="How to handle a record or a file that cannot be read: fail; or ignore and log, which "
-    "both skip and log it.",
-    group=_SOURCE,
-)
-CSV_HEADER: Final = Key(
-    "penstock.csv.header",
-    STRING,
-    default="true",
-    importance=LOW,
-    check=one_of("true", "false"),
-    doc="Whether the first row of CSV contains the column names.",
-    group=_SOURCE,
-)
-SEPARATOR: Final = Key(
-    "format.bytearray.separator",
-    STRING,
-    default="\n",
-    importance=LOW,
-    doc="The separator that ends a record of raw bytes; empty: a file is one record.",
-    group=_SOURCE,
-)
-TOMBSTONES: Final = Key(
-    "tombstone.encoded.partition",
-    STRING,
-    default="tombstone",
-    importance=LOW,
-    doc="The folder of records without a value, which are restored with store.kafka.keys=true.",
-    group=_SOURCE,
-)
-RECORD_BATCH: Final = Key(
-    "record.batch.max.size",
-    INT,
-    default=200,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="Ignored; a poll is bounded by bytes, which is faster.",
-    group=_SOURCE,
-)
-SPLIT: Final = Key(
-    "penstock.split.files.bytes",
-    LONG,
-    default=0,
-    importance=LOW,
-    check=at_least(0),
-    doc="For GENERIC: larger files are read in ranges of this many bytes, several at a time, if "
-    "their format can be split: Parquet, Avro, and lines of JSON, text and CSV (without newlines "
-    "in quotes) that are not compressed as a whole. Records keep their order only within a range. "
-    "0: every file is read from beginning to end.",
-    group=_SOURCE,
-)
-ERROR_TOPIC: Final = Key(
-    "parse.error.topic.prefix",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The prefix of topics for records that cannot be parsed: not supported, so it is refused "
-    f"unless {ON_ERROR.name}=fail, when there are none.",
-    group=_SOURCE,
-)
+_NAMES: Final = ", ".join(f"{name}{FORMAT}" for name in READINGS)
+
+
+def _format_problem(name: str | None) -> str | None:
+    return None if name is None or _format(name) else f"It is not one of {_NAMES}"
+
+
+# fmt: off
+_SOURCE: Final = Group("Source", importance=LOW, numbered=False)
+FORMAT_CLASS: Final = _SOURCE.text("format.class", REQUIRED,
+    "The format of files, as a class name; its package is ignored.",
+    check=checking(_NAMES, _format_problem), importance=HIGH)
+MODE: Final = _SOURCE.choice("mode", RESTORE, (RESTORE, GENERIC),
+    "RESTORE_BACKUP: files that the sink wrote are restored to their topics and partitions. "
+    "GENERIC: any files, to the topics of topic.regex.list.", importance=HIGH)
+TOPIC_PATTERNS: Final = _SOURCE.listing("topic.regex.list", (),
+    "For GENERIC: topics, each with a pattern that the whole names of its files match.",
+    check=checking("a list of topic:pattern", _pairs_problem), importance=HIGH)
+FOLDERS: Final = _SOURCE.listing("folders", (),
+    "The folders of topics.dir that are searched for files; by default all.")
+SINCE: Final = _SOURCE.long("file.discovery.starting.timestamp", 0,
+    "Files that were modified before this time (ms since the epoch) are skipped.", at_least=0)
+ON_ERROR: Final = _SOURCE.choice("behavior.on.error", "fail", ("fail", "ignore", "log"),
+    "How to handle a record or a file that cannot be read: fail; or ignore and log, which both "
+    "skip and log it.", ignore_case=True, importance=HIGH)
+CSV_HEADER: Final = _SOURCE.choice("penstock.csv.header", "true", ("true", "false"),
+    "Whether the first row of CSV contains the column names.")
+SEPARATOR: Final = _SOURCE.text("format.bytearray.separator", "\n",
+    "The separator that ends a record of raw bytes; empty: a file is one record.")
+TOMBSTONES: Final = _SOURCE.text("tombstone.encoded.partition", "tombstone",
+    "The folder of records without a value, which are restored with store.kafka.keys=true.")
+RECORD_BATCH: Final = _SOURCE.number("record.batch.max.size", 200,
+    "Ignored; a poll is bounded by bytes, which is faster.", at_least=1, importance=MEDIUM)
+SPLIT: Final = _SOURCE.long("penstock.split.files.bytes", 0,
+    "For GENERIC: larger files are read in ranges of this many bytes, several at a time, if their "
+    "format can be split: Parquet, Avro, and lines of JSON, text and CSV (without newlines in "
+    "quotes) that are not compressed as a whole. Records keep their order only within a range. 0: "
+    "every file is read from beginning to end.", at_least=0)
+_POLL_INTERVAL: Final = _SOURCE.long("poll.interval.ms", 60_000,
+    "How long to wait before the store is listed again.", at_least=1, importance=MEDIUM)
+ERROR_TOPIC: Final = _SOURCE.text("parse.error.topic.prefix", "",
+    "The prefix of topics for records that cannot be parsed: not supported, so it is refused "
+    f"unless {ON_ERROR.name}=fail, when there are none.")
+# fmt: on
 IGNORED: Final = (
     *("task.batch.size", "schema.cache.size", "path.format"),
     *("partition.field.name", "storage.class", "partition.duration.ms", "locale", "timezone"),
@@ -261,15 +184,7 @@ OBJECT_KEYS: Final = (
 
 def poll_interval(name: str) -> Key[int]:
     """The pause between two listings of a store."""
-    return Key(
-        name,
-        LONG,
-        default=60_000,
-        importance=MEDIUM,
-        check=at_least(1),
-        doc="How long to wait before the store is listed again.",
-        group=_SOURCE,
-    )
+    return replace(_POLL_INTERVAL, name=name)
 
 
 def modules_of(config: Config) -> list[str]:

@@ -8,28 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
     LOW,
     MEDIUM,
-    PASSWORD,
-    STRING,
     Check,
     Config,
+    Group,
     Key,
     Secret,
-    at_least,
-    between,
     checking,
 )
 from penstock.connectors.files.settings.names import checked_name
 from penstock.connectors.files.settings.sink import (
-    COMPRESSION_CHECK,
-    COMPRESSION_DOC,
-    LEVEL_CHECK,
-    LEVEL_DOC,
     TOPICS_DIR,
+    CompressionKeys,
     plan_of,
 )
 from penstock.connectors.files.stores.s3 import proxy_url
@@ -49,98 +41,39 @@ def url_check(form: str = "http://host:port") -> Check:
     return checking("a URL", problem)
 
 
-def store_url(group: str, order: int, doc: str, form: str = "http://host:port") -> Key[str | None]:
+def store_url(group: Group, doc: str, form: str = "http://host:port") -> Key[str | None]:
     """The address of a store other than the vendor's."""
-    return Key(
-        "store.url",
-        STRING,
-        default=None,
-        importance=HIGH,
-        check=url_check(form),
-        doc=doc,
-        group=group,
-        order=order,
-    )
+    return group.text("store.url", None, doc, check=url_check(form), importance=HIGH)
 
 
-def part_size(name: str, group: str, order: int, most: int, of: str = "part") -> Key[int]:
+def part_size(group: Group, name: str, most: int, of: str = "part", order: int = -1) -> Key[int]:
     """The size of the parts in which objects are uploaded."""
     objects = {"part": "objects", "block": "blobs"}[of]
-    return Key(
-        name,
-        INT,
-        default=26_214_400,
-        importance=HIGH,
-        check=between(5_242_880, most),
-        doc=f"The size of a {of}, in bytes. Larger {objects} are uploaded in {of}s while they are "
-        "written; an open file keeps up to three in memory.",
-        group=group,
-        order=order,
+    doc = (
+        f"The size of a {of}, in bytes. Larger {objects} are uploaded in {of}s while they are "
+        "written; an open file keeps up to three in memory."
+    )
+    return group.number(
+        *(name, 26_214_400, doc), at_least=5_242_880, at_most=most, importance=HIGH, order=order
     )
 
 
-def retries(name: str, group: str, order: int, least: int = 0) -> Key[int]:
+def retries(group: Group, name: str, *, least: int = 0, order: int = -1) -> Key[int]:
     """How often a request is retried."""
-    return Key(
-        name,
-        INT,
-        default=3,
-        importance=MEDIUM,
-        check=at_least(least),
-        doc="How often a request is retried before the task pauses. The task then retries "
-        "indefinitely.",
-        group=group,
-        order=order,
+    doc = (
+        "How often a request is retried before the task pauses. The task then retries indefinitely."
     )
+    return group.number(name, 3, doc, at_least=least, importance=MEDIUM, order=order)
 
 
-def conditional(name: str, group: str, order: int) -> Key[bool]:
+def conditional(group: Group, name: str) -> Key[bool]:
     """Whether to keep other tasks' files."""
-    return Key(
-        name,
-        BOOLEAN,
-        default=True,
-        importance=LOW,
-        doc="Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
+    doc = (
+        "Whether, with `rotate.schedule.interval.ms` and without files of keys and headers, "
         "objects that another task has stored are not overwritten, so that a restart repeats no "
-        "record.",
-        group=group,
-        order=order,
+        "record."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Compression:
-    """How objects are compressed."""
-
-    type: Key[str]
-    level: Key[int]
-
-
-def compression(prefix: str, group: str, order: int) -> Compression:
-    """Compression keys; names begin with `prefix`."""
-    return Compression(
-        Key(
-            f"{prefix}.compression.type",
-            STRING,
-            default="none",
-            importance=LOW,
-            check=COMPRESSION_CHECK,
-            doc=COMPRESSION_DOC,
-            group=group,
-            order=order,
-        ),
-        Key(
-            f"{prefix}.compression.level",
-            INT,
-            default=-1,
-            importance=LOW,
-            check=LEVEL_CHECK,
-            doc=LEVEL_DOC,
-            group=group,
-            order=order + 1,
-        ),
-    )
+    return group.flag(name, True, doc, importance=LOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,48 +84,20 @@ class Proxy:
     user: Key[str | None]
     password: Key[Secret]
 
-    @property
-    def keys(self) -> Sequence[Key[str] | Key[str | None] | Key[Secret]]:
-        """All keys of the proxy."""
-        return self.url, self.user, self.password
-
     def of(self, config: Config) -> str | None:
         """The proxy's URL, with its user; None if there is none."""
         url = config[self.url]
         return proxy_url(url, config[self.user], config[self.password]) if url else None
 
 
-def proxy(prefix: str, group: str, order: int, user: str | None = "") -> Proxy:
+def proxy(group: Group, prefix: str, *, user: str | None = "", order: int = -1) -> Proxy:
     """Proxy keys; names begin with `prefix`. `user`: the default."""
+    url, password = f"{prefix}.proxy.url", f"{prefix}.proxy.password"
+    http = "An HTTP proxy: http://host:port."
     return Proxy(
-        Key(
-            f"{prefix}.proxy.url",
-            STRING,
-            default="",
-            importance=LOW,
-            check=url_check(),
-            doc="An HTTP proxy: http://host:port.",
-            group=group,
-            order=order,
-        ),
-        Key(
-            f"{prefix}.proxy.user",
-            STRING,
-            default=user,
-            importance=LOW,
-            doc="The proxy's user.",
-            group=group,
-            order=order + 1,
-        ),
-        Key(
-            f"{prefix}.proxy.password",
-            PASSWORD,
-            default=Secret(""),
-            importance=LOW,
-            doc="The proxy's password.",
-            group=group,
-            order=order + 2,
-        ),
+        group.text(url, "", http, check=url_check(), importance=LOW, order=order),
+        group.text(f"{prefix}.proxy.user", user, "The proxy's user.", importance=LOW),
+        group.secret(password, "", "The proxy's password.", importance=LOW),
     )
 
 
@@ -219,14 +124,13 @@ def named_object(text: str) -> str:
 
 
 def object_plan(
-    config: Config, compressed: Compression, create_only: Key[bool], ignored: Sequence[str]
+    config: Config, compression: CompressionKeys, create_only: Key[bool], ignored: Sequence[str]
 ) -> SinkPlan:
     """The plan of a valid configuration of a sink. `create_only`: whether a task leaves files of
     other tasks unchanged, if files end by the clock and have no files of keys or headers."""
     plan = plan_of(
         config,
-        compression=config[compressed.type],
-        level=config[compressed.level],
+        compression=compression,
         named=named_object,
         ignored=ignored,
     )

@@ -8,102 +8,28 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
     LOW,
     MEDIUM,
-    PASSWORD,
-    STRING,
+    REQUIRED,
     Config,
     ConfigDef,
-    Key,
+    Group,
     Secret,
     checking,
     invalid,
     non_empty,
-    one_of,
 )
 from penstock.connectors.common.aws import Role
 from penstock.connectors.files.read.plan import SourcePlan
 from penstock.connectors.files.settings import object_source, objects
 from penstock.connectors.files.settings.connector import ObjectConnector, Vendor
 from penstock.connectors.files.settings.extra import FILES, modules_of
-from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES
+from penstock.connectors.files.settings.sink import IGNORED, SINK_KEYS, SINK_RULES, compression
 from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.s3 import S3Client, S3Options
 from penstock.connectors.files.write.plan import SchemaFolder, SinkPlan
 
-_S3: Final = "S3"
-_MAX_PART: Final = 2**31 - 1
-
-BUCKET: Final = Key(
-    "s3.bucket.name",
-    STRING,
-    importance=HIGH,
-    check=non_empty(),
-    doc="The bucket; it must exist.",
-    group=_S3,
-    order=1,
-)
-REGION: Final = Key(
-    "s3.region",
-    STRING,
-    default="us-west-2",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The bucket's region.",
-    group=_S3,
-    order=2,
-)
-STORE_URL: Final = objects.store_url(
-    _S3, 3, "The address of a store other than Amazon's: http://host:port."
-)
-PATH_STYLE: Final = Key(
-    "s3.path.style.access.enabled",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether requests contain the bucket in the path instead of the host name.",
-    group=_S3,
-    order=4,
-)
-ACCESS_KEY: Final = Key(
-    "aws.access.key.id",
-    STRING,
-    default="",
-    importance=HIGH,
-    doc="The access key's id. Without it, credentials come from the environment, a profile or the "
-    "machine, as is the default of Amazon's SDKs.",
-    group=_S3,
-    order=5,
-)
-SECRET_KEY: Final = Key(
-    "aws.secret.access.key",
-    PASSWORD,
-    default=Secret(""),
-    importance=HIGH,
-    doc="The access key's secret.",
-    group=_S3,
-    order=6,
-)
-SESSION_TOKEN: Final = Key(
-    "penstock.s3.session.token",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="The session token of a temporary key.",
-    group=_S3,
-    order=7,
-)
-PROFILE: Final = Key(
-    "penstock.s3.profile",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="A profile of the AWS configuration files on the machines that run tasks.",
-    group=_S3,
-    order=8,
-)
 _PROVIDERS: Final = {
     "DefaultAWSCredentialsProviderChain": "default",
     "DefaultCredentialsProvider": "default",
@@ -119,146 +45,68 @@ def _provider_problem(name: str | None) -> str | None:
     return f"It is not one of {', '.join(_PROVIDERS)}"
 
 
-PROVIDER: Final = Key(
-    "s3.credentials.provider.class",
-    STRING,
-    default="com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
-    importance=LOW,
-    check=checking(", ".join(_PROVIDERS), _provider_problem),
-    doc="Where credentials come from, as a class name, whose package is ignored: the default "
-    "chain, nowhere, or a role to assume.",
-    group=_S3,
-    order=9,
-)
-ROLE_ARN: Final = Key(
-    "s3.credentials.provider.sts.role.arn",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The role to assume.",
-    group=_S3,
-    order=10,
-)
-ROLE_SESSION: Final = Key(
-    "s3.credentials.provider.sts.role.session.name",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The name of the role's sessions; by default the connector's name.",
-    group=_S3,
-    order=11,
-)
-ROLE_EXTERNAL_ID: Final = Key(
-    "s3.credentials.provider.sts.role.external.id",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The external id that the role requires.",
-    group=_S3,
-    order=12,
-)
-PART_SIZE: Final = objects.part_size("s3.part.size", _S3, 13, _MAX_PART)
-PART_RETRIES: Final = objects.retries("s3.part.retries", _S3, 14)
-COMPRESSION: Final = objects.compression("s3", _S3, 15)
-SSE: Final = Key(
-    "s3.ssea.name",
-    STRING,
-    default="",
-    importance=LOW,
-    check=one_of("", "AES256", "aws:kms"),
-    doc="How the store encrypts objects: AES256 or aws:kms.",
-    group=_S3,
-    order=17,
-)
-SSE_CUSTOMER_KEY: Final = Key(
-    "s3.sse.customer.key",
-    PASSWORD,
-    default=Secret(""),
-    importance=LOW,
-    doc="A key of 32 characters to encrypt objects with; the store does not keep it.",
-    group=_S3,
-    order=18,
-)
-SSE_KMS_KEY: Final = Key(
-    "s3.sse.kms.key.id",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The key of aws:kms.",
-    group=_S3,
-    order=19,
-)
-ACL: Final = Key(
-    "s3.acl.canned",
-    STRING,
-    default="",
-    importance=LOW,
-    check=one_of(
-        *("", "private", "public-read", "public-read-write", "authenticated-read"),
-        *("aws-exec-read", "bucket-owner-read", "bucket-owner-full-control", "log-delivery-write"),
-    ),
-    doc="The canned ACL of objects.",
-    group=_S3,
-    order=20,
-)
-STORAGE_CLASS: Final = Key(
-    "penstock.s3.storage.class",
-    STRING,
-    default="",
-    importance=LOW,
-    doc="The storage class of objects, such as STANDARD_IA.",
-    group=_S3,
-    order=21,
-)
-TAGGING: Final = Key(
-    "s3.object.tagging",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether objects are tagged with startOffset, endOffset and recordCount.",
-    group=_S3,
-    order=22,
-)
-TAG_PAIRS: Final = Key(
-    "s3.object.tagging.key.value.pairs",
-    STRING,
-    default="",
-    importance=LOW,
-    check=checking(
-        "empty",
-        lambda pairs: (
-            f"Other tags than those of {TAGGING.name} are not supported; remove it"
-            if pairs
-            else None
-        ),
-    ),
-    doc="More tags of objects; not supported.",
-    group=_S3,
-)
-ACCELERATE: Final = Key(
-    "s3.wan.mode",
-    BOOLEAN,
-    default=False,
-    importance=MEDIUM,
-    doc="Whether Amazon's accelerated endpoint is used.",
-    group=_S3,
-    order=23,
-)
-PROXY: Final = objects.proxy("s3", _S3, 24)
-
-SCHEMA_AFFIX: Final = Key(
-    "s3.schema.partition.affix.type",
-    STRING,
-    default=SchemaFolder.NONE.value,
-    importance=MEDIUM,
-    check=one_of(*(position.value for position in SchemaFolder)),
-    doc="Whether the name of a record's schema is a folder, `schema_name=…`, before (PREFIX) or "
-    "after (SUFFIX) that of the partitioner.",
-    group=_S3,
-    order=27,
+_ACLS: Final = (
+    *("", "private", "public-read", "public-read-write", "authenticated-read"),
+    *("aws-exec-read", "bucket-owner-read", "bucket-owner-full-control", "log-delivery-write"),
 )
 
-CONDITIONAL: Final = objects.conditional("enable.conditional.writes", _S3, 28)
+# fmt: off
+_CONNECTION: Final = Group("S3", importance=LOW)
+_UPLOADS: Final = Group("S3", importance=LOW, first=13)
+BUCKET: Final = _CONNECTION.text("s3.bucket.name", REQUIRED,
+    "The bucket; it must exist.", check=non_empty(), importance=HIGH)
+REGION: Final = _CONNECTION.text("s3.region", "us-west-2",
+    "The bucket's region.", check=non_empty(), importance=MEDIUM)
+STORE_URL: Final = objects.store_url(_CONNECTION,
+    "The address of a store other than Amazon's: http://host:port.")
+PATH_STYLE: Final = _CONNECTION.flag("s3.path.style.access.enabled", True,
+    "Whether requests contain the bucket in the path instead of the host name.")
+ACCESS_KEY: Final = _CONNECTION.text("aws.access.key.id", "",
+    "The access key's id. Without it, credentials come from the environment, a profile or the "
+    "machine, as is the default of Amazon's SDKs.", importance=HIGH)
+SECRET_KEY: Final = _CONNECTION.secret("aws.secret.access.key", "",
+    "The access key's secret.", importance=HIGH)
+SESSION_TOKEN: Final = _CONNECTION.secret("penstock.s3.session.token", "",
+    "The session token of a temporary key.")
+PROFILE: Final = _CONNECTION.text("penstock.s3.profile", "",
+    "A profile of the AWS configuration files on the machines that run tasks.")
+PROVIDER: Final = _CONNECTION.text("s3.credentials.provider.class",
+    "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
+    "Where credentials come from, as a class name, whose package is ignored: the default chain, "
+    "nowhere, or a role to assume.", check=checking(", ".join(_PROVIDERS), _provider_problem))
+ROLE_ARN: Final = _CONNECTION.text("s3.credentials.provider.sts.role.arn", "",
+    "The role to assume.")
+ROLE_SESSION: Final = _CONNECTION.text("s3.credentials.provider.sts.role.session.name", "",
+    "The name of the role's sessions; by default the connector's name.")
+ROLE_EXTERNAL_ID: Final = _CONNECTION.text("s3.credentials.provider.sts.role.external.id", "",
+    "The external id that the role requires.")
+PART_SIZE: Final = objects.part_size(_UPLOADS, "s3.part.size", 2**31 - 1)
+PART_RETRIES: Final = objects.retries(_CONNECTION, "s3.part.retries", order=14)
+COMPRESSION: Final = compression(_UPLOADS, "s3", order=15)
+SSE: Final = _UPLOADS.choice("s3.ssea.name", "", ("", "AES256", "aws:kms"),
+    "How the store encrypts objects: AES256 or aws:kms.")
+SSE_CUSTOMER_KEY: Final = _CONNECTION.secret("s3.sse.customer.key", "",
+    "A key of 32 characters to encrypt objects with; the store does not keep it.", order=18)
+SSE_KMS_KEY: Final = _UPLOADS.text("s3.sse.kms.key.id", "",
+    "The key of aws:kms.", order=19)
+ACL: Final = _UPLOADS.choice("s3.acl.canned", "", _ACLS,
+    "The canned ACL of objects.")
+STORAGE_CLASS: Final = _UPLOADS.text("penstock.s3.storage.class", "",
+    "The storage class of objects, such as STANDARD_IA.")
+TAGGING: Final = _UPLOADS.flag("s3.object.tagging", False,
+    "Whether objects are tagged with startOffset, endOffset and recordCount.")
+TAG_PAIRS: Final = Group("S3", numbered=False).refused("s3.object.tagging.key.value.pairs", "",
+    "More tags of objects; not supported.",
+    f"Other tags than those of {TAGGING.name} are not supported; remove it")
+ACCELERATE: Final = _CONNECTION.flag("s3.wan.mode", False,
+    "Whether Amazon's accelerated endpoint is used.", importance=MEDIUM, order=23)
+PROXY: Final = objects.proxy(_CONNECTION, "s3")
+SCHEMA_AFFIX: Final = _UPLOADS.choice("s3.schema.partition.affix.type",
+    SchemaFolder.NONE.value, tuple(position.value for position in SchemaFolder),
+    "Whether the name of a record's schema is a folder, `schema_name=…`, before (PREFIX) or after "
+    "(SUFFIX) that of the partitioner.", importance=MEDIUM, order=27)
+CONDITIONAL: Final = objects.conditional(_UPLOADS, "enable.conditional.writes")
+# fmt: on
 
 _IGNORED: Final = (
     *IGNORED,
@@ -295,16 +143,11 @@ def store_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 S3_SINK: Final = ConfigDef(
-    *(BUCKET, REGION, STORE_URL, PATH_STYLE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, PROFILE),
-    *(PROVIDER, ROLE_ARN, ROLE_SESSION, ROLE_EXTERNAL_ID, PART_SIZE, PART_RETRIES),
-    *(COMPRESSION.type, COMPRESSION.level, SSE, SSE_CUSTOMER_KEY, SSE_KMS_KEY, ACL, STORAGE_CLASS),
-    *(TAGGING, TAG_PAIRS, ACCELERATE, *PROXY.keys, SCHEMA_AFFIX, CONDITIONAL, *SINK_KEYS),
+    *(*_CONNECTION, *_UPLOADS, TAG_PAIRS, *SINK_KEYS),
     rules=(*SINK_RULES, credentials_rule, store_rule),
 )
 S3_SOURCE: Final = ConfigDef(
-    *(BUCKET, REGION, STORE_URL, PATH_STYLE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, PROFILE),
-    *(PROVIDER, ROLE_ARN, ROLE_SESSION, ROLE_EXTERNAL_ID, PART_RETRIES, SSE_CUSTOMER_KEY),
-    *(ACCELERATE, *PROXY.keys),
+    *_CONNECTION,
     POLL_INTERVAL,
     *object_source.OBJECT_KEYS,
     rules=(*object_source.OBJECT_RULES, credentials_rule, store_rule),

@@ -9,20 +9,15 @@ from typing import Final
 
 from penstock.api.settings import (
     HIGH,
-    INT,
     LOW,
-    MEDIUM,
-    PASSWORD,
-    STRING,
+    REQUIRED,
     Config,
     ConfigDef,
-    Key,
+    Group,
     Secret,
-    at_least,
     checking,
     invalid,
     non_empty,
-    one_of,
 )
 from penstock.connectors.common.aws import Role
 from penstock.connectors.files.read.ledger import Shape
@@ -48,8 +43,6 @@ from penstock.connectors.files.stores.s3 import S3Options
 
 log = logging.getLogger(__name__)
 
-_AWS: Final = "AWS"
-_FILE: Final = "File"
 _FORMATS: Final[Mapping[str, str]] = {
     "avro": "Avro",
     "parquet": "Parquet",
@@ -68,167 +61,59 @@ def _template_problem(template: str | None) -> str | None:
     return None
 
 
-BUCKET: Final = Key(
-    "aws.s3.bucket.name",
-    STRING,
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The bucket; it must exist.",
-    group=_AWS,
-)
-REGION: Final = Key(
-    "aws.s3.region",
-    STRING,
-    default="us-east-1",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The bucket's region.",
-    group=_AWS,
-)
-ENDPOINT: Final = Key(
-    "aws.s3.endpoint",
-    STRING,
-    default=None,
-    importance=LOW,
-    check=url_check(),
-    doc="The address of a store other than Amazon's: http://host:port.",
-    group=_AWS,
-)
-PREFIX: Final = Key(
-    "aws.s3.prefix",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The prefix of object keys, before the part that file.name.template matches.",
-    group=_AWS,
-)
-ACCESS_KEY: Final = Key(
-    "aws.access.key.id",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The access key's id. Without it, credentials come from the environment, a profile or the "
-    "machine.",
-    group=_AWS,
-)
-SECRET_KEY: Final = Key(
-    "aws.secret.access.key",
-    PASSWORD,
-    default=Secret(""),
-    importance=MEDIUM,
-    doc="The access key's secret.",
-    group=_AWS,
-)
-ROLE_ARN: Final = Key(
-    "aws.sts.role.arn",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The role to assume.",
-    group=_AWS,
-)
-ROLE_SESSION: Final = Key(
-    "aws.sts.role.session.name",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The name of the role's sessions; by default the connector's name.",
-    group=_AWS,
-)
-ROLE_EXTERNAL_ID: Final = Key(
-    "aws.sts.role.external.id",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The external id that the role requires.",
-    group=_AWS,
-)
-RETRIES: Final = Key(
-    "aws.s3.backoff.max.retries",
-    INT,
-    default=3,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="How often a request is retried before the task pauses. The task then retries "
-    "indefinitely.",
-    group=_AWS,
-)
-TOPIC: Final = Key(
-    "topic",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The topic that records are sent to; by default what {{topic}} in file.name.template "
-    "matches.",
-    group=_FILE,
-)
-TEMPLATE: Final = Key(
-    "file.name.template",
-    STRING,
-    importance=HIGH,
-    check=checking(
-        "a regular expression with {{topic}}, {{partition}}, {{start_offset}}, {{timestamp}}",
-        _template_problem,
-    ),
-    doc="The pattern to find in object keys after the prefix; other objects are skipped.",
-    group=_FILE,
-)
-FORMAT: Final = Key(
-    "input.format",
-    STRING,
-    default="bytes",
-    importance=MEDIUM,
-    check=one_of(*_FORMATS, ignore_case=True),
-    doc="The format of objects.",
-    group=_FILE,
-)
-COMPRESSION: Final = Key(
-    "file.compression.type",
-    STRING,
-    default="none",
-    importance=MEDIUM,
-    check=one_of("none", "gzip", "snappy", "zstd", ignore_case=True),
-    doc="For jsonl and bytes: how objects are compressed.",
-    group=_FILE,
-)
-BUFFER: Final = Key(
-    "transformer.max.buffer.size",
-    INT,
-    default=4096,
-    importance=MEDIUM,
-    check=at_least(1),
-    doc="For bytes: the size of a record, in bytes.",
-    group=_FILE,
-)
-DISTRIBUTION: Final = Key(
-    "distribution.type",
-    STRING,
-    default="object_hash",
-    importance=MEDIUM,
-    check=one_of("object_hash", "partition", ignore_case=True),
-    doc="How objects are distributed among tasks: by their keys, or by {{partition}}, which keeps "
-    "the order of the records of a partition.",
-    group=_FILE,
-)
-START_KEY: Final = Key(
-    "native.start.key",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="Only objects whose keys sort after this one are read.",
-    group=_FILE,
+_PARTS: Final = (
+    "a regular expression with {{topic}}, {{partition}}, {{start_offset}}, {{timestamp}}"
 )
 TOLERANCE: Final = "errors.tolerance"
 """A setting of every connector: with `all`, unreadable objects and records are skipped."""
-POLL_INTERVAL: Final = Key(
-    "penstock.poll.interval.ms",
-    INT,
-    default=5_000,
-    importance=LOW,
-    check=at_least(1),
-    doc="How long to wait before the bucket is listed again.",
-    group=_FILE,
-)
+
+# fmt: off
+_AWS: Final = Group("AWS", numbered=False)
+BUCKET: Final = _AWS.text("aws.s3.bucket.name", REQUIRED,
+    "The bucket; it must exist.", check=non_empty())
+REGION: Final = _AWS.text("aws.s3.region", "us-east-1",
+    "The bucket's region.", check=non_empty())
+ENDPOINT: Final = _AWS.text("aws.s3.endpoint", None,
+    "The address of a store other than Amazon's: http://host:port.", check=url_check(),
+    importance=LOW)
+PREFIX: Final = _AWS.text("aws.s3.prefix", "",
+    "The prefix of object keys, before the part that file.name.template matches.")
+ACCESS_KEY: Final = _AWS.secret("aws.access.key.id", "",
+    "The access key's id. Without it, credentials come from the environment, a profile or the "
+    "machine.")
+SECRET_KEY: Final = _AWS.secret("aws.secret.access.key", "",
+    "The access key's secret.")
+ROLE_ARN: Final = _AWS.text("aws.sts.role.arn", "",
+    "The role to assume.")
+ROLE_SESSION: Final = _AWS.text("aws.sts.role.session.name", "",
+    "The name of the role's sessions; by default the connector's name.")
+ROLE_EXTERNAL_ID: Final = _AWS.text("aws.sts.role.external.id", "",
+    "The external id that the role requires.")
+RETRIES: Final = _AWS.number("aws.s3.backoff.max.retries", 3,
+    "How often a request is retried before the task pauses. The task then retries indefinitely.",
+    at_least=1)
+_FILE: Final = Group("File", numbered=False)
+TOPIC: Final = _FILE.text("topic", "",
+    "The topic that records are sent to; by default what {{topic}} in file.name.template matches.")
+TEMPLATE: Final = _FILE.text("file.name.template", REQUIRED,
+    "The pattern to find in object keys after the prefix; other objects are skipped.",
+    check=checking(_PARTS, _template_problem),
+    importance=HIGH)
+FORMAT: Final = _FILE.choice("input.format", "bytes", tuple(_FORMATS),
+    "The format of objects.", ignore_case=True)
+COMPRESSION: Final = _FILE.choice("file.compression.type",
+    "none", ("none", "gzip", "snappy", "zstd"),
+    "For jsonl and bytes: how objects are compressed.", ignore_case=True)
+BUFFER: Final = _FILE.number("transformer.max.buffer.size", 4096,
+    "For bytes: the size of a record, in bytes.", at_least=1)
+DISTRIBUTION: Final = _FILE.choice("distribution.type", "object_hash", ("object_hash", "partition"),
+    "How objects are distributed among tasks: by their keys, or by {{partition}}, which keeps the "
+    "order of the records of a partition.", ignore_case=True)
+START_KEY: Final = _FILE.text("native.start.key", "",
+    "Only objects whose keys sort after this one are read.")
+POLL_INTERVAL: Final = _FILE.number("penstock.poll.interval.ms", 5_000,
+    "How long to wait before the bucket is listed again.", at_least=1, importance=LOW)
+# fmt: on
 IGNORED: Final = (
     *("aws.credentials.provider", "aws.s3.backoff.delay.ms", "aws.s3.backoff.max.delay.ms"),
     *("aws.s3.fetch.buffer.size", "aws.s3.fetch.page.size", "aws.s3.part.size.bytes"),
@@ -261,24 +146,8 @@ def _name_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 AIVEN_SOURCE: Final = ConfigDef(
-    BUCKET,
-    REGION,
-    ENDPOINT,
-    PREFIX,
-    ACCESS_KEY,
-    SECRET_KEY,
-    ROLE_ARN,
-    ROLE_SESSION,
-    ROLE_EXTERNAL_ID,
-    RETRIES,
-    TOPIC,
-    TEMPLATE,
-    FORMAT,
-    COMPRESSION,
-    BUFFER,
-    DISTRIBUTION,
-    START_KEY,
-    POLL_INTERVAL,
+    *_AWS,
+    *_FILE,
     CHANGED,
     REMEMBERED,
     LATE,

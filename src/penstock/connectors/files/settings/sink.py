@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.api.settings import (
-    BOOLEAN,
     HIGH,
-    INT,
-    LIST,
-    LONG,
     LOW,
     MEDIUM,
-    STRING,
+    REQUIRED,
     Config,
+    Group,
     Key,
     Rule,
-    at_least,
-    between,
     checking,
     invalid,
     non_empty,
-    one_of,
 )
 from penstock.connectors.files.boundaries.joda import (
     PatternInvalid,
@@ -38,7 +33,7 @@ from penstock.connectors.files.boundaries.spans import Rules
 from penstock.connectors.files.formats.codecs import AVRO_CODECS, FILE_CODECS
 from penstock.connectors.files.formats.columns import PARQUET_CODECS
 from penstock.connectors.files.formats.format import Format
-from penstock.connectors.files.settings.avro import AVRO_KEYS, STORAGE_CLASS, avro_options
+from penstock.connectors.files.settings.avro import AVRO_KEYS, avro_options
 from penstock.connectors.files.settings.tables import (
     FORMAT,
     FORMATS,
@@ -60,11 +55,6 @@ from penstock.connectors.files.write.plan import (
 
 log = logging.getLogger(__name__)
 
-_CONNECTOR: Final = "Connector"
-_PARTITIONER: Final = "Partitioner"
-_STORAGE: Final = "Storage"
-_NULLS: Final = "Keys, headers and nulls"
-
 
 def _zone_problem(name: str | None) -> str | None:
     if not name:
@@ -84,374 +74,146 @@ def _pattern_problem(pattern: str | None) -> str | None:
     return None
 
 
-FORMAT_CLASS: Final = Key(
-    "format.class",
-    STRING,
-    importance=HIGH,
-    check=known(FORMATS, FORMAT),
-    doc="The format of the files, as a class name; its package is ignored.",
-    group=_CONNECTOR,
-    order=1,
-)
-FLUSH_SIZE: Final = Key(
-    "flush.size",
-    INT,
-    importance=HIGH,
-    check=at_least(1),
-    doc="How many records, in all open files of a topic partition together, complete these files.",
-    group=_CONNECTOR,
-    order=2,
-)
-ROTATE_INTERVAL_MS: Final = Key(
-    "rotate.interval.ms",
-    LONG,
-    default=-1,
-    importance=HIGH,
-    doc="How much later, in ms, a record's time (by `timestamp.extractor`) may be than that of "
-    "the first record of the files; a later record completes them. -1: no limit.",
-    group=_CONNECTOR,
-    order=3,
-)
-ROTATE_SCHEDULE_INTERVAL_MS: Final = Key(
-    "rotate.schedule.interval.ms",
-    LONG,
-    default=-1,
-    importance=MEDIUM,
-    doc="Files are completed at every multiple of this many ms since midnight in `timezone`, even "
-    "without new records; -1: never. Not exactly once.",
-    group=_CONNECTOR,
-    order=4,
-)
-SCHEMA_COMPATIBILITY: Final = Key(
-    "schema.compatibility",
-    STRING,
-    default="NONE",
-    importance=HIGH,
-    check=one_of("NONE", "BACKWARD", "FORWARD", "FULL", ignore_case=True),
-    doc="Which schemas a file may contain: NONE, one; BACKWARD and FULL, also older versions, "
-    "which are projected to the newest; FORWARD, also newer versions, which are projected to the "
-    "oldest.",
-    group=_CONNECTOR,
-    order=5,
-)
-AVRO_CODEC: Final = Key(
-    "avro.codec",
-    STRING,
-    default="null",
-    importance=LOW,
-    check=one_of(*AVRO_CODECS),
-    doc="How Avro files are compressed.",
-    group=_CONNECTOR,
-    order=6,
-)
-PARQUET_CODEC: Final = Key(
-    "parquet.codec",
-    STRING,
-    default="snappy",
-    importance=LOW,
-    check=one_of(*PARQUET_CODECS),
-    doc="How Parquet files are compressed.",
-    group=_CONNECTOR,
-    order=7,
-)
-JSON_DECIMAL_FORMAT: Final = Key(
-    "json.decimal.format",
-    STRING,
-    default="BASE64",
-    importance=LOW,
-    check=one_of("BASE64", "NUMERIC", ignore_case=True),
-    doc="How JSON files represent decimals.",
-    group=_CONNECTOR,
-    order=8,
-)
-BYTES_EXTENSION: Final = Key(
-    "format.bytearray.extension",
-    STRING,
-    default=".bin",
-    importance=LOW,
-    doc="The extension of files of raw bytes.",
-    group=_CONNECTOR,
-    order=9,
-)
-BYTES_SEPARATOR: Final = Key(
-    "format.bytearray.separator",
-    STRING,
-    default=None,
-    importance=LOW,
-    doc="The separator after each record in files of raw bytes; by default a line feed.",
-    group=_CONNECTOR,
-    order=10,
-)
-CSV_DELIMITER: Final = Key(
-    "penstock.csv.delimiter",
-    STRING,
-    default=",",
-    importance=LOW,
-    check=checking(
-        "one character", lambda text: None if text and len(text) == 1 else "One character"
-    ),
-    doc="The character between the cells of CSV files.",
-    group=_CONNECTOR,
-    order=11,
-)
-CSV_HEADER: Final = Key(
-    "penstock.csv.header",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether CSV files begin with the names of their columns.",
-    group=_CONNECTOR,
-    order=12,
-)
-TOPICS_DIR: Final = Key(
-    "topics.dir",
-    STRING,
-    default="topics",
-    importance=HIGH,
-    doc="The folder of all files, with a subfolder for each topic.",
-    group=_STORAGE,
-    order=1,
-)
-DIRECTORY_DELIM: Final = Key(
-    "directory.delim",
-    STRING,
-    default="/",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The separator between folders.",
-    group=_STORAGE,
-    order=2,
-)
-FILE_DELIM: Final = Key(
-    "file.delim",
-    STRING,
-    default="+",
-    importance=MEDIUM,
-    doc="The separator between topic, partition and offset in file names.",
-    group=_STORAGE,
-    order=3,
-)
-ZERO_PAD_WIDTH: Final = Key(
-    "filename.offset.zero.pad.width",
-    INT,
-    default=10,
-    importance=LOW,
-    check=at_least(0),
-    doc="The minimum number of digits of an offset in file names.",
-    group=_STORAGE,
-    order=4,
-)
-PARTITIONER_CLASS: Final = Key(
-    "partitioner.class",
-    STRING,
-    default="io.confluent.connect.storage.partitioner.DefaultPartitioner",
-    importance=HIGH,
-    check=known(PARTITIONERS, PARTITIONER),
-    doc="Which folder of its topic a record goes to, as a class name; its package is ignored.",
-    group=_PARTITIONER,
-    order=1,
-)
-PARTITION_FIELD_NAME: Final = Key(
-    "partition.field.name",
-    LIST,
-    default=(),
-    importance=MEDIUM,
-    doc="The fields of FieldPartitioner, which may be nested (`a.b`): strings, integers or "
-    "booleans.",
-    group=_PARTITIONER,
-    order=2,
-)
-PARTITION_DURATION_MS: Final = Key(
-    "partition.duration.ms",
-    LONG,
-    default=-1,
-    importance=MEDIUM,
-    doc="The length of TimeBasedPartitioner's periods, in ms.",
-    group=_PARTITIONER,
-    order=3,
-)
-PATH_FORMAT: Final = Key(
-    "path.format",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    check=checking("a pattern of Joda-Time", _pattern_problem),
-    doc="The folders of TimeBasedPartitioner: 'year'=YYYY/'month'=MM/'day'=dd.",
-    group=_PARTITIONER,
-    order=4,
-)
-LOCALE: Final = Key(
-    "locale",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    doc="The language of month and day names in `path.format`; only English.",
-    group=_PARTITIONER,
-    order=5,
-)
-TIMEZONE: Final = Key(
-    "timezone",
-    STRING,
-    default="",
-    importance=MEDIUM,
-    check=checking("a time zone", _zone_problem),
-    doc="The time zone of periods, time-based folders and scheduled rotations.",
-    group=_PARTITIONER,
-    order=6,
-)
-TIMESTAMP_EXTRACTOR: Final = Key(
-    "timestamp.extractor",
-    STRING,
-    default="Wallclock",
-    importance=MEDIUM,
-    check=one_of(*(clock.value for clock in Clock)),
-    doc="The time of a record: the wall-clock time when it is written (not exactly once), its "
-    "timestamp, or that in `timestamp.field`.",
-    group=_PARTITIONER,
-    order=7,
-)
-TIMESTAMP_FIELD: Final = Key(
-    "timestamp.field",
-    STRING,
-    default="timestamp",
-    importance=MEDIUM,
-    check=non_empty(),
-    doc="The field with the time for RecordField, which may be nested (`a.b`): a Timestamp, ms "
-    "since the epoch as a number or a string, or an ISO 8601 string.",
-    group=_PARTITIONER,
-    order=8,
-)
-ROTATE_ON_PARTITION_CHANGE: Final = Key(
-    "rotate.file.on.partition.change",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether, with `rotate.interval.ms`, files are completed when a record goes to another "
-    "folder than the previous one.",
-    group=_PARTITIONER,
-    order=9,
-)
-MAX_OPEN_FILES: Final = Key(
-    "partitioner.max.open.files",
-    INT,
-    default=-1,
-    importance=LOW,
-    doc="How many files of a topic partition may be open; one more completes them. -1: no limit.",
-    group=_PARTITIONER,
-    order=10,
-)
-BEHAVIOR_ON_NULL_VALUES: Final = Key(
-    "behavior.on.null.values",
-    STRING,
-    default="fail",
-    importance=LOW,
-    check=one_of("fail", "ignore", "write", ignore_case=True),
-    doc="How to handle records without a value: fail, skip them (ignore), or write their keys to "
-    "a separate folder (`tombstone.encoded.partition`).",
-    group=_NULLS,
-    order=1,
-)
-REPORT_NULLS: Final = Key(
-    "report.null.values.to.dlq",
-    BOOLEAN,
-    default=True,
-    importance=LOW,
-    doc="Whether skipped records without a value are sent to the dead letter queue, if there is "
-    "one.",
-    group=_NULLS,
-    order=2,
-)
-TOMBSTONE_PARTITION: Final = Key(
-    "tombstone.encoded.partition",
-    STRING,
-    default="tombstone",
-    importance=LOW,
-    check=non_empty(),
-    doc="The folder of records without a value.",
-    group=_NULLS,
-    order=3,
-)
-STORE_KEYS: Final = Key(
-    "store.kafka.keys",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether keys are written to a separate file beside that of the values.",
-    group=_NULLS,
-    order=4,
-)
-KEYS_FORMAT: Final = Key(
-    "keys.format.class",
-    STRING,
-    default="io.confluent.connect.s3.format.avro.AvroFormat",
-    importance=LOW,
-    check=known(FORMATS, FORMAT),
-    doc="The format of files of keys.",
-    group=_NULLS,
-    order=5,
-)
-STORE_HEADERS: Final = Key(
-    "store.kafka.headers",
-    BOOLEAN,
-    default=False,
-    importance=LOW,
-    doc="Whether headers are written to a separate file beside that of the values.",
-    group=_NULLS,
-    order=6,
-)
-HEADERS_FORMAT: Final = Key(
-    "headers.format.class",
-    STRING,
-    default="io.confluent.connect.s3.format.avro.AvroFormat",
-    importance=LOW,
-    check=known(FORMATS, FORMAT),
-    doc="The format of files of headers.",
-    group=_NULLS,
-    order=7,
-)
+def _delimiter_problem(text: str | None) -> str | None:
+    return None if text and len(text) == 1 else "One character"
 
-COMPRESSION_DOC: Final = "How JSON, CSV, text and raw files are compressed."
-COMPRESSION_CHECK: Final = one_of(*FILE_CODECS)
-LEVEL_CHECK: Final = between(-1, 9)
-LEVEL_DOC: Final = "The compression level of gzip and bzip2, up to 9; -1: their default."
 
-SINK_KEYS: Final[tuple[Key[object], ...]] = (
-    FORMAT_CLASS,
-    FLUSH_SIZE,
-    ROTATE_INTERVAL_MS,
-    ROTATE_SCHEDULE_INTERVAL_MS,
-    SCHEMA_COMPATIBILITY,
-    AVRO_CODEC,
-    PARQUET_CODEC,
-    *AVRO_KEYS,
-    JSON_DECIMAL_FORMAT,
-    BYTES_EXTENSION,
-    BYTES_SEPARATOR,
-    CSV_DELIMITER,
-    CSV_HEADER,
-    STORAGE_CLASS,
-    TOPICS_DIR,
-    DIRECTORY_DELIM,
-    FILE_DELIM,
-    ZERO_PAD_WIDTH,
-    PARTITIONER_CLASS,
-    PARTITION_FIELD_NAME,
-    PARTITION_DURATION_MS,
-    PATH_FORMAT,
-    LOCALE,
-    TIMEZONE,
-    TIMESTAMP_EXTRACTOR,
-    TIMESTAMP_FIELD,
-    ROTATE_ON_PARTITION_CHANGE,
-    MAX_OPEN_FILES,
-    BEHAVIOR_ON_NULL_VALUES,
-    REPORT_NULLS,
-    TOMBSTONE_PARTITION,
-    STORE_KEYS,
-    KEYS_FORMAT,
-    STORE_HEADERS,
-    HEADERS_FORMAT,
-)
+def _storage_problem(name: str | None) -> str | None:
+    if not name or name.startswith("io.confluent.connect."):
+        return None
+    return "Only Confluent's own storage classes are supported; remove the setting"
+
+
+# fmt: off
+_CONNECTOR: Final = Group("Connector", importance=LOW)
+FORMAT_CLASS: Final = _CONNECTOR.text("format.class", REQUIRED,
+    "The format of the files, as a class name; its package is ignored.",
+    check=known(FORMATS, FORMAT), importance=HIGH)
+FLUSH_SIZE: Final = _CONNECTOR.number("flush.size", REQUIRED,
+    "How many records, in all open files of a topic partition together, complete these files.",
+    at_least=1, importance=HIGH)
+ROTATE_INTERVAL_MS: Final = _CONNECTOR.long("rotate.interval.ms", -1,
+    "How much later, in ms, a record's time (by `timestamp.extractor`) may be than that of the "
+    "first record of the files; a later record completes them. -1: no limit.", importance=HIGH)
+ROTATE_SCHEDULE_INTERVAL_MS: Final = _CONNECTOR.long("rotate.schedule.interval.ms", -1,
+    "Files are completed at every multiple of this many ms since midnight in `timezone`, even "
+    "without new records; -1: never. Not exactly once.", importance=MEDIUM)
+SCHEMA_COMPATIBILITY: Final = _CONNECTOR.choice("schema.compatibility",
+    "NONE", ("NONE", "BACKWARD", "FORWARD", "FULL"),
+    "Which schemas a file may contain: NONE, one; BACKWARD and FULL, also older versions, which "
+    "are projected to the newest; FORWARD, also newer versions, which are projected to the oldest.",
+    ignore_case=True, importance=HIGH)
+AVRO_CODEC: Final = _CONNECTOR.choice("avro.codec", "null", tuple(AVRO_CODECS),
+    "How Avro files are compressed.")
+PARQUET_CODEC: Final = _CONNECTOR.choice("parquet.codec", "snappy", tuple(PARQUET_CODECS),
+    "How Parquet files are compressed.")
+JSON_DECIMAL_FORMAT: Final = _CONNECTOR.choice("json.decimal.format",
+    "BASE64", ("BASE64", "NUMERIC"),
+    "How JSON files represent decimals.", ignore_case=True)
+BYTES_EXTENSION: Final = _CONNECTOR.text("format.bytearray.extension", ".bin",
+    "The extension of files of raw bytes.")
+BYTES_SEPARATOR: Final = _CONNECTOR.text("format.bytearray.separator", None,
+    "The separator after each record in files of raw bytes; by default a line feed.")
+CSV_DELIMITER: Final = _CONNECTOR.text("penstock.csv.delimiter", ",",
+    "The character between the cells of CSV files.",
+    check=checking("one character", _delimiter_problem))
+CSV_HEADER: Final = _CONNECTOR.flag("penstock.csv.header", True,
+    "Whether CSV files begin with the names of their columns.")
+_STORAGE: Final = Group("Storage")
+TOPICS_DIR: Final = _STORAGE.text("topics.dir", "topics",
+    "The folder of all files, with a subfolder for each topic.", importance=HIGH)
+DIRECTORY_DELIM: Final = _STORAGE.text("directory.delim", "/",
+    "The separator between folders.", check=non_empty())
+FILE_DELIM: Final = _STORAGE.text("file.delim", "+",
+    "The separator between topic, partition and offset in file names.")
+ZERO_PAD_WIDTH: Final = _STORAGE.number("filename.offset.zero.pad.width", 10,
+    "The minimum number of digits of an offset in file names.", at_least=0, importance=LOW)
+STORAGE_CLASS: Final = _STORAGE.text("storage.class", None,
+    "The class of Confluent's connector that stores files; the connector decides.",
+    check=checking("a class of Confluent's", _storage_problem), importance=LOW)
+_PARTITIONER: Final = Group("Partitioner")
+PARTITIONER_CLASS: Final = _PARTITIONER.text("partitioner.class",
+    "io.confluent.connect.storage.partitioner.DefaultPartitioner",
+    "Which folder of its topic a record goes to, as a class name; its package is ignored.",
+    check=known(PARTITIONERS, PARTITIONER), importance=HIGH)
+PARTITION_FIELD_NAME: Final = _PARTITIONER.listing("partition.field.name", (),
+    "The fields of FieldPartitioner, which may be nested (`a.b`): strings, integers or booleans.")
+PARTITION_DURATION_MS: Final = _PARTITIONER.long("partition.duration.ms", -1,
+    "The length of TimeBasedPartitioner's periods, in ms.")
+PATH_FORMAT: Final = _PARTITIONER.text("path.format", "",
+    "The folders of TimeBasedPartitioner: 'year'=YYYY/'month'=MM/'day'=dd.",
+    check=checking("a pattern of Joda-Time", _pattern_problem))
+LOCALE: Final = _PARTITIONER.text("locale", "",
+    "The language of month and day names in `path.format`; only English.")
+TIMEZONE: Final = _PARTITIONER.text("timezone", "",
+    "The time zone of periods, time-based folders and scheduled rotations.",
+    check=checking("a time zone", _zone_problem))
+TIMESTAMP_EXTRACTOR: Final = _PARTITIONER.choice("timestamp.extractor",
+    "Wallclock", tuple(clock.value for clock in Clock),
+    "The time of a record: the wall-clock time when it is written (not exactly once), its "
+    "timestamp, or that in `timestamp.field`.")
+TIMESTAMP_FIELD: Final = _PARTITIONER.text("timestamp.field", "timestamp",
+    "The field with the time for RecordField, which may be nested (`a.b`): a Timestamp, ms since "
+    "the epoch as a number or a string, or an ISO 8601 string.", check=non_empty())
+ROTATE_ON_PARTITION_CHANGE: Final = _PARTITIONER.flag("rotate.file.on.partition.change", True,
+    "Whether, with `rotate.interval.ms`, files are completed when a record goes to another folder "
+    "than the previous one.", importance=LOW)
+MAX_OPEN_FILES: Final = _PARTITIONER.number("partitioner.max.open.files", -1,
+    "How many files of a topic partition may be open; one more completes them. -1: no limit.",
+    importance=LOW)
+_NULLS: Final = Group("Keys, headers and nulls", importance=LOW)
+BEHAVIOR_ON_NULL_VALUES: Final = _NULLS.choice("behavior.on.null.values",
+    "fail", ("fail", "ignore", "write"),
+    "How to handle records without a value: fail, skip them (ignore), or write their keys to a "
+    "separate folder (`tombstone.encoded.partition`).", ignore_case=True)
+REPORT_NULLS: Final = _NULLS.flag("report.null.values.to.dlq", True,
+    "Whether skipped records without a value are sent to the dead letter queue, if there is one.")
+TOMBSTONE_PARTITION: Final = _NULLS.text("tombstone.encoded.partition", "tombstone",
+    "The folder of records without a value.", check=non_empty())
+STORE_KEYS: Final = _NULLS.flag("store.kafka.keys", False,
+    "Whether keys are written to a separate file beside that of the values.")
+KEYS_FORMAT: Final = _NULLS.text("keys.format.class",
+    "io.confluent.connect.s3.format.avro.AvroFormat",
+    "The format of files of keys.", check=known(FORMATS, FORMAT))
+STORE_HEADERS: Final = _NULLS.flag("store.kafka.headers", False,
+    "Whether headers are written to a separate file beside that of the values.")
+HEADERS_FORMAT: Final = _NULLS.text("headers.format.class",
+    "io.confluent.connect.s3.format.avro.AvroFormat",
+    "The format of files of headers.", check=known(FORMATS, FORMAT))
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionKeys:
+    """How files are compressed that their format does not compress."""
+
+    type: Key[str]
+    level: Key[int]
+
+
+def compression(group: Group, prefix: str, order: int = -1) -> CompressionKeys:
+    """Declares compression, in a group; names begin with `prefix`."""
+    return CompressionKeys(
+        group.choice(
+            f"{prefix}.compression.type",
+            "none",
+            tuple(FILE_CODECS),
+            "How JSON, CSV, text and raw files are compressed.",
+            importance=LOW,
+            order=order,
+        ),
+        group.number(
+            f"{prefix}.compression.level",
+            -1,
+            "The compression level of gzip and bzip2, up to 9; -1: their default.",
+            at_least=-1,
+            at_most=9,
+            importance=LOW,
+        ),
+    )
+
+
+SINK_KEYS: Final = (*_CONNECTOR, *AVRO_KEYS, *_STORAGE, *_PARTITIONER, *_NULLS)
 
 IGNORED: Final = (
     "max.write.duration.ms",
@@ -520,8 +282,7 @@ SINK_RULES: Final[tuple[Rule, ...]] = (_partitioner_rule, _schedule_rule, _nulls
 def plan_of(
     config: Config,
     *,
-    compression: str,
-    level: int,
+    compression: CompressionKeys,
     named: Callable[[str], str],
     ignored: Iterable[str] = IGNORED,
     hdfs: bool = False,
@@ -539,7 +300,7 @@ def plan_of(
     )
     folders = _folders(config, zone, naming.delimiter)
     clock = _clock(config, folders, by_wall=hdfs)
-    options = _format_options(config, compression, level, bare_parquet=hdfs)
+    options = _format_options(config, compression, bare_parquet=hdfs)
     return SinkPlan(
         rules=Rules(
             flush_size=config[FLUSH_SIZE],
@@ -625,11 +386,11 @@ def _format(config: Config, key: Key[str], options: FormatOptions) -> Format:
 
 
 def _format_options(
-    config: Config, compression: str, level: int, *, bare_parquet: bool
+    config: Config, compression: CompressionKeys, *, bare_parquet: bool
 ) -> FormatOptions:
-    separator = config[BYTES_SEPARATOR]
+    separator, level = config[BYTES_SEPARATOR], config[compression.level]
     return FormatOptions(
-        compression=compression,
+        compression=config[compression.type],
         level=None if level < 0 else level,
         avro_codec=config[AVRO_CODEC],
         avro=avro_options(config),
