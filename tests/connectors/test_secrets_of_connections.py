@@ -39,6 +39,7 @@ AZURE = {
     "azblob.retry.backoff.ms": "0",
 }
 HANDLER = "com.couchbase.connect.kafka.handler.source.RawJsonSourceHandler"
+KCQL = "INSERT INTO t SELECT * FROM r PK at INCREMENTALMODE=TIMEUUID"
 
 CASES: dict[str, tuple[str, dict[str, str]]] = {
     "jdbc source, query of a URL": (
@@ -156,7 +157,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "connect.cassandra.username": "me",
             "connect.cassandra.password": MARK,
             "connect.cassandra.key.space": "ks",
-            "connect.cassandra.kcql": "INSERT INTO t SELECT * FROM r PK at INCREMENTALMODE=TIMEUUID",
+            "connect.cassandra.kcql": KCQL,
             "connect.cassandra.max.retries": "0",
         },
     ),
