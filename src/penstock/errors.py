@@ -1,4 +1,4 @@
-"""The error tree: every error has a code, an HTTP status, an exit code, and whether a retry may
+"""The error tree: every error has an HTTP status, an exit code, and whether a retry may
 help. Raise where the fact is known; catch once, at the edge."""
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import ClassVar
 class PenstockError(Exception):
     """An error for the user. `str(error)` is the whole message."""
 
-    code: ClassVar[str] = "penstock.error"
     status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
@@ -26,7 +25,6 @@ def is_transient(error: BaseException) -> bool:
 class ConfigInvalid(PenstockError):
     """An invalid configuration, with every problem found."""
 
-    code = "config.invalid"
     status = 400
     exit_code = 2
     java_name = "org.apache.kafka.common.config.ConfigException"
@@ -40,34 +38,28 @@ class NotInstalled(ConfigInvalid):
     """A configuration needs packages that are not installed here; the message has the command that
     installs them."""
 
-    code = "config.not_installed"
-
 
 class NotFound(PenstockError):
     """An unknown connector, task or plugin."""
 
-    code = "not_found"
     status = 404
 
 
 class AlreadyExists(PenstockError):
     """A connector of that name exists already."""
 
-    code = "already_exists"
     status = 409
 
 
 class BadRequest(PenstockError):
     """An invalid request."""
 
-    code = "bad_request"
     status = 400
 
 
 class Unavailable(PenstockError):
     """A required server is unavailable; a later retry may help."""
 
-    code = "unavailable"
     status = 503
     exit_code = 6  # also of `penstock` when no worker answers
     retriable = True
@@ -77,19 +69,16 @@ class Unavailable(PenstockError):
 class StartupFailed(PenstockError):
     """The worker cannot start in this environment (Java, port, disk, broker, topics)."""
 
-    code = "startup"
     exit_code = 2
 
 
 class DataError(PenstockError):
     """A record's bytes or values do not fit its schema (Kafka Connect's DataException)."""
 
-    code = "data"
     java_name = "org.apache.kafka.connect.errors.DataException"
 
 
 class Unsupported(PenstockError):
     """A request that penstock does not support; the message gives the reason and an alternative."""
 
-    code = "unsupported"
     status = 400

@@ -40,8 +40,6 @@ MEANING: Final = {
 class CommandError(PenstockError):
     """An error with a second line of advice, which may be empty."""
 
-    code = "cli.error"
-
     def __init__(self, message: str, advice: str = "") -> None:
         self.advice = advice
         super().__init__(message)
@@ -50,28 +48,24 @@ class CommandError(PenstockError):
 class Unusable(CommandError):
     """An invalid file, setting or address."""
 
-    code = "cli.unusable"
     exit_code = Exit.USAGE
 
 
 class NotThere(CommandError):
     """An unknown name."""
 
-    code = "cli.not_found"
     exit_code = Exit.NOT_FOUND
 
 
 class NotValid(CommandError):
     """A configuration that is found to be invalid without a worker."""
 
-    code = "cli.not_valid"
     exit_code = Exit.INVALID
 
 
 class NoAnswer(CommandError):
     """No worker answers, or the connection broke."""
 
-    code = "cli.no_answer"
     exit_code = Exit.NO_ANSWER
     retriable = True
 
@@ -79,13 +73,11 @@ class NoAnswer(CommandError):
 class HasFailed(CommandError):
     """A connector or task failed during a wait."""
 
-    code = "cli.failed"
     exit_code = Exit.FAILED
 
 
 class TimedOut(CommandError):
     """The wait for a state timed out."""
 
-    code = "cli.timed_out"
     exit_code = Exit.TIMED_OUT
     retriable = True

@@ -26,7 +26,6 @@ _PASSING: Final = re.compile(r"momentarily|conflicting operation \(e\.g\. worker
 class RequestRefused(CommandError):
     """The worker answered with an error."""
 
-    code = "cli.refused"
     exit_code = Exit.REFUSED
 
     def __init__(self, status: int, message: str, body: bytes, advice: str = "") -> None:
@@ -44,14 +43,12 @@ class RequestRefused(CommandError):
 class Unknown(RequestRefused):
     """An unknown connector, task, plugin or logger."""
 
-    code = "cli.not_found"
     exit_code = Exit.NOT_FOUND
 
 
 class Invalid(RequestRefused):
     """The worker found the configuration to be invalid."""
 
-    code = "cli.not_valid"
     exit_code = Exit.INVALID
 
 

@@ -46,8 +46,6 @@ def offered(connect_protocol: str) -> tuple[str, ...]:
 class GroupBytesMalformed(PenstockError):
     """Another member of the group sent bytes that are not of Kafka Connect's group protocol."""
 
-    code = "group.malformed"
-
 
 class AssignmentError(IntEnum):
     """Why an assignment is empty."""

@@ -32,7 +32,6 @@ Text = TypeVar("Text", str, str | None)
 class ProviderFailed(PenstockError):
     """A config provider failed."""
 
-    code = "config.provider_failed"
     java_name = "org.apache.kafka.common.config.ConfigException"
 
 

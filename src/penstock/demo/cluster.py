@@ -44,8 +44,6 @@ def near_port(first: int = _REST_PORT) -> int:
 class DemoRefused(PenstockError):
     """The worker refuses a request of the demo."""
 
-    code = "demo.refused"
-
 
 class Rest:
     """The REST interface of the demo's worker."""

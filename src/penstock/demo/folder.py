@@ -31,7 +31,6 @@ _SPARE_MB: Final = 500  # for the broker's and Spark's own files
 class BadFile(PenstockError):
     """The requested file cannot be moved."""
 
-    code = "demo.file"
     exit_code = 2
 
 

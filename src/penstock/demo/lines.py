@@ -32,7 +32,6 @@ _SHOWN: Final = 72  # characters of a line in a message
 class LineTooLong(PenstockError):
     """A line does not fit in one Kafka message."""
 
-    code = "demo.line_too_long"
     exit_code = 2
 
     def __init__(self, name: str, number: int, size: int, limit: int) -> None:

@@ -40,13 +40,9 @@ _STATUS_EVERY_MS: Final = 500
 class DemoTaskFailed(PenstockError):
     """A connector or a task of the demo failed."""
 
-    code = "demo.task_failed"
-
 
 class Stalled(PenstockError):
     """The records do not move and the tasks do not run."""
-
-    code = "demo.stalled"
 
 
 def run_demo(file: Path | None, keep: bool, home: Path, debug: bool) -> int:

@@ -62,8 +62,6 @@ class Trace:
 class Carried(PenstockError):
     """An error from another process or thread; its trace is that of what failed there."""
 
-    code = "task.failed_elsewhere"
-
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace.text)
         self.trace = trace

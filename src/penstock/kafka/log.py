@@ -50,8 +50,6 @@ class LogEntry:
 class Dropped(Unavailable):
     """The record was dropped before Kafka acknowledged it; it may be appended again."""
 
-    code = "kafka.dropped"
-
 
 _DROPPED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 

@@ -58,8 +58,6 @@ _SIZES: Final[Mapping[str, int]] = {
 class OffsetFileInvalid(StartupFailed):
     """The file exists and holds something else, which a worker would overwrite."""
 
-    code = "startup.offset_file"
-
 
 def encode(offsets: Mapping[bytes | None, bytes | None]) -> bytes:
     """The file's bytes, as a `HashMap` filled with the entries one by one serializes itself."""

@@ -371,7 +371,6 @@ class Pulse:
 class TakenOver(PenstockError):
     """Another worker has run the task meanwhile; this one is a zombie."""
 
-    code = "offsets.taken_over"
     retriable = True  # if the task is still ours, it resumes at the other worker's offsets
 
     def __init__(self, task: TaskId, offset: api.SourceOffset) -> None:

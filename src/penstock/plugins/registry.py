@@ -144,8 +144,6 @@ class SearchedLocation:
 class UnknownConnectorClass(BadRequest):
     """`connector.class` matches no installed connector, or more than one."""
 
-    code = "plugins.unknown_connector"
-
 
 class Registry:
     """Plugins by name. Of several with one class name the highest version is used; of equal

@@ -28,8 +28,6 @@ TIMEOUT_S: Final = 90.0
 class Remote(PenstockError):
     """An error response of another worker, or no response."""
 
-    code = "rest.remote"
-
     def __init__(self, http_status: int, error_code: int, message: str) -> None:
         self.http_status = http_status
         self.error_code = error_code

@@ -65,8 +65,6 @@ log = logging.getLogger(__name__)
 class TooManyTasks(PenstockError):
     """A connector generated more tasks than `tasks.max` (kafka-connect.md §3.1)."""
 
-    code = "connector.too_many_tasks"
-
 
 def _no_reloads(target: str | TaskId, ms: int | None) -> None:
     """Restarts nothing when a secret expires."""

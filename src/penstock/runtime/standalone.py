@@ -54,7 +54,6 @@ class ConnectorFileFailed(PenstockError):
     """A connector given on the command line could not be created; the worker stops, as in Kafka
     Connect."""
 
-    code = "standalone.connector_file"
     exit_code = 3
 
 

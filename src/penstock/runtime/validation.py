@@ -51,8 +51,6 @@ _CONVERTERS: Final = (keys.KEY_CONVERTER, keys.VALUE_CONVERTER)
 class NoConnectorType(BadRequest):
     """A configuration without `connector.class`."""
 
-    code = "config.no_connector_type"
-
 
 class Validator:
     """Validates for one worker, with its settings and plugins."""

@@ -317,7 +317,6 @@ def _shown(references: tuple[Reference, ...]) -> str:
 class Misused(DataError):
     """The registry does not permit this with these settings or credentials."""
 
-    code = "registry.misused"
     java_name = "org.apache.kafka.common.config.ConfigException"
 
 

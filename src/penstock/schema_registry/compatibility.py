@@ -34,8 +34,6 @@ Texts = Mapping[str, str]
 class InvalidSchema(DataError):
     """The text is not a schema of its format."""
 
-    code = "registry.invalid_schema"
-
 
 def parse_avro(text: str, built_on: Texts | None = None) -> AvroSchema:
     """The Avro schema; raises InvalidSchema."""

@@ -37,8 +37,6 @@ class Refused(DataError):
     The message is the registry's, with its error code, as in Kafka Connect.
     """
 
-    code = "registry.refused"
-
     def __init__(self, http_status: int, error_code: int, message: str) -> None:
         self.http_status = http_status
         self.error_code = error_code

@@ -52,24 +52,18 @@ class OffsetsPort(Protocol):
 class StartFailed(Carried):
     """A task did not start."""
 
-    code = "task.start_failed"
-
 
 class StoppedMeanwhile(PenstockError):
     """A task was stopped before it had started."""
-
-    code = "task.stopped"
 
 
 class SlotDied(PenstockError):
     """The slot of a task died before the task had started."""
 
-    code = "task.slot_died"
     retriable = True
 
 
 class NoSlot(PenstockError):
     """Spark had no room for the slot of a task."""
 
-    code = "task.no_slot"
     retriable = True

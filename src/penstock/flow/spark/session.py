@@ -81,8 +81,6 @@ _SECRET: Final = re.compile("(?i)secret|password|token|access[.]?key|jaas")
 class SessionAborted(PenstockError):
     """Spark was still starting when the worker ended."""
 
-    code = "spark.aborted"
-
 
 class Session:
     """The SparkSession. `get` waits until it has started; `ready` does not wait."""

@@ -39,13 +39,9 @@ _TIMESTAMP_TYPES: Final = {0: "CreateTime", 1: "LogAppendTime"}
 class FatalFailure(PenstockError):
     """A task cannot continue; its status shows the message."""
 
-    code = "task.failed"
-
 
 class ConsumerFailed(PenstockError):
     """The task's consumer cannot continue."""
-
-    code = "task.consumer_failed"
 
     def __init__(self, trace: str) -> None:
         """`trace` is a Java stack trace."""

@@ -10,19 +10,13 @@ from penstock.api import PenstockError, Unavailable
 class CassandraUnavailable(Unavailable):
     """The cluster is unreachable, busy or too slow; the call is retried."""
 
-    code = "cassandra.unavailable"
-
 
 class CassandraRefused(PenstockError):
     """The cluster refuses a call for any record."""
 
-    code = "cassandra.refused"
-
 
 class NotAllowed(CassandraRefused):
     """The cluster rejects the user, or denies the user the operation."""
-
-    code = "cassandra.not_allowed"
 
 
 def is_transient(error: BaseException) -> bool:

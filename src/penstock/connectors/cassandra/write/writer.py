@@ -51,8 +51,6 @@ _GONE: Final = re.compile(
 class WriteRefused(DataError):
     """The cluster refuses the statement of a record."""
 
-    code = "cassandra.write"
-
 
 class CassandraWriter(FailingWriter):
     """Writes one task's records; connects with the first ones."""

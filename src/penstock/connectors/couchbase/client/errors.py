@@ -13,19 +13,13 @@ from penstock.api import DataError, PenstockError, Unavailable
 class CouchbaseUnavailable(Unavailable):
     """The cluster is unavailable or busy; the call is repeated."""
 
-    code = "couchbase.unavailable"
-
 
 class CouchbaseRefused(PenstockError):
     """The cluster refuses a call, regardless of the record."""
 
-    code = "couchbase.refused"
-
 
 class WriteRefused(DataError):
     """The cluster refuses the write of a record."""
-
-    code = "couchbase.write"
 
 
 _TRANSIENT: Final = (

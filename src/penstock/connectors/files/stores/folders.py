@@ -22,19 +22,13 @@ DAY_MS: Final = 86_400_000
 class StoreMissing(StoreRefused):
     """There is no such file or folder."""
 
-    code = "files.missing"
-
 
 class LoginRefused(StoreRefused):
     """The server rejects the login of this user."""
 
-    code = "files.login_refused"
-
 
 class IdentityRefused(StoreRefused):
     """The certificate or host key of the server is not trusted."""
-
-    code = "files.identity_refused"
 
 
 class Kind(Enum):

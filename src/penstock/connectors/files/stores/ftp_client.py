@@ -67,8 +67,6 @@ class FtpOptions:
 class UnknownCommand(StoreRefused):
     """The server does not support this command."""
 
-    code = "files.unknown_command"
-
 
 class FtpConnection(ftplib.FTP_TLS):
     """A logged-in connection in binary and passive mode."""

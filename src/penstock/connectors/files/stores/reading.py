@@ -16,8 +16,6 @@ from penstock.connectors.files.stores.store import StoreRefused
 class FileChanged(StoreRefused):
     """The file has changed since it was found: it was written again, or removed."""
 
-    code = "files.changed"
-
     def __init__(self, path: str, how: str) -> None:
         self.path = path
         super().__init__(f"The file '{path}' {how} after it was found.")

@@ -15,13 +15,9 @@ Data = bytes | bytearray | memoryview
 class StoreUnavailable(Unavailable):
     """The store does not answer, or cannot now (a full disk); a retry may help."""
 
-    code = "files.unavailable"
-
 
 class StoreRefused(PenstockError):
     """The store refuses a request: no permission, no such bucket, an invalid name."""
-
-    code = "files.refused"
 
     def __init__(self, text: str, reason: str = "") -> None:
         self.reason = reason
@@ -32,8 +28,6 @@ class StoreRefused(PenstockError):
 class FileExists(PenstockError):
     """Another writer has stored a file of that name, whose last record has the offset `end`."""
 
-    code = "files.exists"
-
     def __init__(self, path: str, end: int) -> None:
         self.end = end
         super().__init__(f"{path} already exists, with the records up to offset {end}.")
@@ -41,8 +35,6 @@ class FileExists(PenstockError):
 
 class FileLost(StoreUnavailable):
     """The written part of a file is lost: it must be written again from its first record on."""
-
-    code = "files.lost"
 
 
 HELD: Final = 1 << 20

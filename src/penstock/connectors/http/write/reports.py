@@ -60,8 +60,6 @@ class ReportPlan:
 class ReportLost(PenstockError):
     """Kafka does not accept a report, and would not accept it later."""
 
-    code = "http.report_lost"
-
 
 @dataclass(frozen=True, slots=True)
 class _Report:

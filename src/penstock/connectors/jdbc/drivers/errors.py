@@ -18,25 +18,17 @@ from penstock.api import DataError, PenstockError, Unavailable
 class DatabaseAway(Unavailable):
     """The database is unreachable, has disconnected, or is out of resources."""
 
-    code = "jdbc.away"
-
 
 class DatabaseBusy(Unavailable):
     """Another transaction interfered: a deadlock, a lock wait that timed out, a conflict."""
-
-    code = "jdbc.busy"
 
 
 class RowRefused(DataError):
     """The database refuses a row because of its values; other rows of the batch may be good."""
 
-    code = "jdbc.row"
-
 
 class DatabaseRefused(PenstockError):
     """The database refuses a request; a retry would not help."""
-
-    code = "jdbc.refused"
 
 
 def other_error(error: Exception) -> PenstockError:

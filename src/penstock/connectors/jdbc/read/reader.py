@@ -75,8 +75,6 @@ class RangeInterrupted(PenstockError):
     would put them into the same transaction twice; a restarted task resumes from the stored offset.
     The cause is retriable, so the worker restarts the task."""
 
-    code = "jdbc.interrupted"
-
 
 @dataclass(frozen=True, slots=True)
 class _Planned:

@@ -31,8 +31,6 @@ _INT64_DIGITS: Final = 19
 class Unfit(PenstockError):
     """A table or the query does not meet the needs of a setting; `setting` is its name."""
 
-    code = "jdbc.unfit"
-
     def __init__(self, text: str, setting: str = "") -> None:
         self.setting = setting
         super().__init__(text)

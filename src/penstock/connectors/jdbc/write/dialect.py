@@ -46,8 +46,6 @@ class Write(Enum):
 class UnmappedType(PenstockError):
     """The database has no type for a schema."""
 
-    code = "jdbc.type"
-
 
 def unwritable(schema: Schema) -> UnmappedType:
     """The error for values of a schema that no column can hold."""

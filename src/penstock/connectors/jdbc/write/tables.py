@@ -17,8 +17,6 @@ log = logging.getLogger(__name__)
 class TableMismatch(PenstockError):
     """A table lacks columns or keys that records need, and cannot or may not be changed."""
 
-    code = "jdbc.table"
-
 
 class Tables:
     """The tables of one connection, cached when looked up or created."""

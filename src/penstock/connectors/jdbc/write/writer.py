@@ -51,8 +51,6 @@ log = logging.getLogger(__name__)
 class GaveUp(PenstockError):
     """The database was down or busy longer than `max.retries` allows."""
 
-    code = "jdbc.retries"
-
 
 class _RolledBack(Exception):
     """Rolls a batch back whose refused rows are not tolerated."""

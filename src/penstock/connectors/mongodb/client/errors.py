@@ -44,13 +44,9 @@ NOT_ALLOWED: Final = frozenset({13, 18, 8000})
 class MongoUnavailable(Unavailable):
     """The server is unavailable or busy; the call is retried."""
 
-    code = "mongodb.unavailable"
-
 
 class MongoRefused(PenstockError):
     """The server refuses a call, regardless of the record."""
-
-    code = "mongodb.refused"
 
 
 def is_transient(code: object, labels: object = ()) -> bool:

@@ -36,8 +36,6 @@ Cell = tuple[Schema | None, Any]
 class EventRefused(DataError):
     """An event that can be neither converted nor skipped."""
 
-    code = "mongodb.event"
-
 
 @dataclass(frozen=True, slots=True)
 class Converted:

@@ -60,8 +60,6 @@ _SLICE_MS: Final = 500  # how often a wait checks whether the task stops
 class TokenLost(PenstockError):
     """The server cannot resume at the stored resume token."""
 
-    code = "mongodb.token_lost"
-
 
 class MongoReader(SourceReader):
     """Reads one change stream, and before it the existing documents."""

@@ -57,7 +57,6 @@ _UNENCODABLE = (BSONError, DocumentTooLarge, OverflowError, TypeError, ValueErro
 class WriteRefused(DataError):
     """The server refuses the write of a record."""
 
-    code = "mongodb.write"
     java_name = "com.mongodb.kafka.connect.sink.dlq.WriteException"
 
 

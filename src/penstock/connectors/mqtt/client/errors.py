@@ -20,19 +20,13 @@ _NOT_AUTHORIZED: Final = frozenset({_CREDENTIALS, _UNAUTHORIZED, 138, 140})
 class Unreachable(Unavailable):
     """No broker answers, or the connection broke."""
 
-    code = "mqtt.unreachable"
-
 
 class Refused(PenstockError):
     """The broker refuses the connection or a subscription; no retry helps."""
 
-    code = "mqtt.refused"
-
 
 class TakenOver(PenstockError):
     """Another client has connected with the same client id."""
-
-    code = "mqtt.taken_over"
 
 
 def refusal(server: Server, reason: int, text: str, names: Names) -> PenstockError:

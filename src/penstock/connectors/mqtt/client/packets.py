@@ -32,8 +32,6 @@ MOST_BYTES: Final = 268_435_455
 class Malformed(PenstockError):
     """The broker has sent data that is not MQTT."""
 
-    code = "mqtt.malformed"
-
 
 class Message(NamedTuple):
     """A received PUBLISH packet. `flags`: the low four bits of its first byte; `mid`: 0 at QoS 0;

@@ -11,25 +11,17 @@ from penstock.api import DataError, PenstockError, Unavailable
 class RedisUnavailable(Unavailable):
     """The server is unavailable or busy; the engine retries the call."""
 
-    code = "redis.unavailable"
-
 
 class RedisRefused(PenstockError):
     """The server refuses a call for any record."""
-
-    code = "redis.refused"
 
 
 class RecordRefused(DataError):
     """The server refuses the command of one record."""
 
-    code = "redis.record_refused"
-
 
 class Answered(PenstockError):
     """An error reply of a server; `text` begins with the error's code."""
-
-    code = "redis.answered"
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -8,13 +8,9 @@ from penstock.api import PenstockError, Unavailable
 class Unreachable(Unavailable):
     """No answer, or one that asks to retry later."""
 
-    code = "search.unavailable"
-
 
 class Answered(PenstockError):
     """The cluster refused a request."""
-
-    code = "search.refused"
 
     def __init__(self, http_status: int, type: str, reason: str) -> None:
         self.http_status = http_status
@@ -25,10 +21,6 @@ class Answered(PenstockError):
 class Refused(PenstockError):
     """The cluster refused one record."""
 
-    code = "search.record_refused"
-
 
 class WriteFailed(PenstockError):
     """The cluster refused a record for a reason that the record did not cause."""
-
-    code = "search.write_failed"
