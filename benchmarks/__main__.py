@@ -15,6 +15,7 @@ from rich.console import Console
 
 from benchmarks import (
     cassandra,
+    chart,
     databases,
     documents,
     files,
@@ -182,6 +183,8 @@ def main(
                 title = f"medians of {rounds} rounds (lowest–highest), {records:,} records per run"
                 console.print(report.table(bench.figures, title))
                 say(f"All figures: {file}")
+                if chart.write(drawn := file.with_suffix(".svg"), content):
+                    say(f"Chart: {drawn}")
     for problem in bench.problems:
         run = f"round {problem.round + 1}, {problem.scenario}, {problem.runtime}"
         say(f"✗ {run}: {problem.text[:_PROBLEM_WORDS]}")
