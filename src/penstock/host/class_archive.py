@@ -8,13 +8,18 @@ creates them, below the penstock home.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from penstock.errors import StartupFailed
 from penstock.host import jars
+
+_UNUSED_S: Final = 30 * 24 * 3600.0
 
 _QUIET: Final = ("-Xlog:cds=error", "-Xlog:cds+dynamic=error")
 """The JVM ignores an archive that does not fit, without a message on every start."""
@@ -50,7 +55,11 @@ def existing(program: str, java: str, classes: Iterable[Path]) -> Path | None:
 def options(program: str, java: str, classes: Iterable[Path]) -> list[str]:
     """The JVM options for the archive; none if there is no archive."""
     path = existing(program, java, classes)
-    return [] if path is None else [f"-XX:SharedArchiveFile={path}", *_QUIET]
+    if path is None:
+        return []
+    with suppress(OSError):  # somebody else's archive
+        os.utime(path)  # it is in use: see `make`
+    return [f"-XX:SharedArchiveFile={path}", *_QUIET]
 
 
 def writing_options(path: Path) -> list[str]:
@@ -66,7 +75,8 @@ def make(
     say: Callable[[str], None],
 ) -> Path:
     """The archive. If it is missing, `run` starts and stops the program with `writing_options` of a
-    path, and the program's other archives are removed.
+    path, and archives of the program that no JVM has mapped for a month are removed: other
+    environments with the same home need theirs.
 
     Raises StartupFailed when the folder of archives is not writable, or the JVM wrote nothing.
     """
@@ -87,8 +97,7 @@ def make(
             run(archive)
             if not archive.is_file():
                 raise StartupFailed(f"Java wrote no archive of its classes for {program}.")
-            for old in folder.glob(f"{program}-*.jsa"):
-                old.unlink(missing_ok=True)
+            _remove_unused(folder.glob(f"{program}-*.jsa"))
             size = archive.stat().st_size
             return archive.rename(folder / name(program, java, jars_of_program, size))
     except OSError as error:
@@ -96,3 +105,10 @@ def make(
             f"Java's classes for {program} cannot be archived in {folder}: {error.strerror}. Set "
             "PENSTOCK_HOME to a folder that can be written to."
         ) from error
+
+
+def _remove_unused(archives: Iterable[Path]) -> None:
+    for path in archives:
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < time.time() - _UNUSED_S:
+                path.unlink()
