@@ -112,9 +112,9 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
 def fetch_jars(sets: tuple[str, ...], every: bool, to: Path | None, debug: bool) -> None:
     """Fetch Java archives now, not when first needed.
 
-    By default all SETS: spark for workers, broker for the embedded Kafka, connect for tests. With
-    those for workers and brokers, Java's classes are archived, so that these start in half the
-    time.
+    By default all SETS: spark for workers, broker for the embedded Kafka, java-host for workers
+    with Java plugins, connect for tests. With those for workers and brokers, Java's classes are
+    archived, so that these start in half the time.
     """
     chosen = jars.SETS if every or not sets else sets
     for name in chosen:

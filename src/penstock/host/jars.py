@@ -27,7 +27,7 @@ from xml.sax.saxutils import quoteattr
 from penstock.errors import StartupFailed
 
 JAVA_MIN: Final = 17
-SETS: Final = ("spark", "broker", "connect")
+SETS: Final = ("spark", "broker", "connect", "java-host")
 JARS_VARIABLE: Final = "PENSTOCK_JARS"
 
 
@@ -59,7 +59,7 @@ def home() -> Path:
 
 
 def locked(which: str) -> list[Jar]:
-    """The jars of one set (`spark`, `broker`, `connect`) as `jars.lock` lists them."""
+    """The jars of one set, such as `spark`, as `jars.lock` lists them."""
     text = resources.files("penstock.host").joinpath("jars.lock").read_text()
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return [Jar(*_coordinates(text), sha256=sha256) for kind, text, sha256 in rows if kind == which]
