@@ -26,6 +26,7 @@ from benchmarks import (
     redis_stores,
     report,
     scenarios,
+    transforming,
     web,
 )
 from benchmarks.inputs import WrongOutcome, whole_batches
@@ -49,6 +50,7 @@ _PROBLEM_WORDS: Final = 300  # shown characters of a problem; the file has all o
 SCENARIOS: Final = (
     *scenarios.SCENARIOS,
     *quiet.SCENARIOS,
+    *transforming.SCENARIOS,
     *databases.SCENARIOS,
     *object_stores.SCENARIOS,
     *files.SCENARIOS,

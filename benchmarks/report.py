@@ -19,6 +19,7 @@ import psutil
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks import transforming
 from benchmarks.runtimes import PENSTOCK, REFERENCE
 from penstock import KAFKA_VERSION, VERSION
 
@@ -170,6 +171,13 @@ def _files(scenario: str, title: str, least: float | None) -> tuple[Row, ...]:
     )
 
 
+def _transforming(scenario: str, kind: str) -> tuple[Row, ...]:
+    return tuple(
+        Row(scenario, case.name, f"{case.name}, {kind}", "rec/s", _ratio_at_least(2))
+        for case in transforming.CASES
+    )
+
+
 ROWS: Final = (
     Row("start", "rest_s", "process start to REST", "s", _ratio_at_most(0.4)),
     *_moving("source", "file → topic", _ratio_at_least(4)),
@@ -203,6 +211,8 @@ ROWS: Final = (
     Row("move", "joined.moved", "  tasks that moved to it", "tasks"),
     Row("move", "joined.rest_s", "  how long each did nothing, median", "s"),
     Row("move", "joined.disturbed", "  tasks disturbed that did not", "tasks", _at_most(0)),
+    *_transforming("transforms", "JSON"),
+    *_transforming("transforms-schemas", "with schemas"),
     *_sinking("postgresql-insert", "topic → PostgreSQL, insert", _at_least(120_000)),
     *_sinking("postgresql-upsert", "topic → PostgreSQL, upsert", _at_least(80_000)),
     *_reading("postgresql-read", "PostgreSQL → topic"),

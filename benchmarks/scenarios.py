@@ -458,7 +458,7 @@ def _arrival(session: Session, names: Sequence[str], note: Note) -> None:
     note("joined.rest_s", statistics.median(rests), [(float(at), s) for at, s in enumerate(rests)])
 
 
-_PLAIN_JSON: Final = {
+PLAIN_JSON: Final = {
     "value.converter": _JSON_CONVERTER,
     "value.converter.schemas.enable": "false",
 }
@@ -471,7 +471,7 @@ SCENARIOS: Final = (
     Scenario("start", "process start to REST", start),
     Scenario("source", "file → topic, two files", cold_and_warm(from_files)),
     Scenario("sink-lines", "topic → file, text", cold_and_warm(into_file(LINES, {}))),
-    Scenario("sink-json", "topic → file, JSON", cold_and_warm(into_file(JSON, _PLAIN_JSON))),
+    Scenario("sink-json", "topic → file, JSON", cold_and_warm(into_file(JSON, PLAIN_JSON))),
     Scenario(
         "sink-schemas",
         "topic → file, JSON with schemas",
@@ -480,7 +480,7 @@ SCENARIOS: Final = (
     Scenario(
         "sink-transforms",
         "topic → file, JSON, three transforms",
-        cold_and_warm(into_file(TRANSFORMED, {**_PLAIN_JSON, **TRANSFORMS})),
+        cold_and_warm(into_file(TRANSFORMED, {**PLAIN_JSON, **TRANSFORMS})),
     ),
     Scenario("first", "PUT to the first record, warm", first_record),
     Scenario("latency", "latency at 100 records/s", latency),
