@@ -9,7 +9,8 @@ latest, which may have additional fields (with defaults) and lack others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.convert.logical import TEMPORAL_WRITERS
@@ -33,35 +34,44 @@ from penstock.data.schema import (
 )
 from penstock.errors import DataError
 from penstock.schema_registry.avro_decimal import decimal_writer
-from penstock.schema_registry.avro_encode import encoder, is_direct
+from penstock.schema_registry.avro_encode import Encode, encoder, is_direct
 from penstock.schema_registry.avro_write_schema import WriteSettings, is_fixed
-
-WriteBytes = Callable[[Value], bytes | None]
-"""The bytes of a value that is not null; None for a union whose fields are all null."""
+from penstock.schema_registry.framed import WriteBytes
 
 
-def writer(
-    schema: Schema | None, target: Node, named: Nodes, settings: WriteSettings
-) -> WriteBytes:
-    """The function that writes values of `schema` (not null) as data of the Avro schema `target`.
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes values of one Connect schema as data of one Avro schema, in two steps."""
 
-    It raises DataError for values that are not of the schema. BYTES at the top are written
-    unchanged. Raises DataError if no value of `schema` can be written as `target`.
+    prepare: Convert
+    encode: Encode
+    may_be_absent: bool
+    """Whether `prepare` may return None: for a union whose fields are all null."""
+
+    def after(self, head: bytes) -> WriteBytes:
+        """The function that writes messages that begin with `head`; values are not null. It raises
+        DataError for values that are not of the schema."""
+        prepare, encode = self.prepare, self.encode
+        if not self.may_be_absent:
+            return lambda value: head + encode(prepare(value))
+
+        def write(value: Value) -> bytes | None:
+            datum = prepare(value)
+            return None if datum is None else head + encode(datum)
+
+        return write
+
+
+def writer(schema: Schema | None, target: Node, named: Nodes, settings: WriteSettings) -> Writer:
+    """The writer of values of `schema` as data of the Avro schema `target`.
+
+    BYTES at the top are written unchanged. Raises DataError if no value of `schema` can be written
+    as `target`.
     """
     preparer = _Preparer(settings, named)
     if kind_of(target, named) == "bytes" and schema is not None:
-        convert = preparer.value(schema, target)
-        return lambda value: bytes(convert(value))
-    prepare = preparer.slot(schema, target)
-    encode = encoder(target, named)
-    if not isinstance(target, list):
-        return lambda value: encode(prepare(value))
-
-    def write_union(value: Value) -> bytes | None:
-        datum = prepare(value)
-        return None if datum is None else encode(datum)
-
-    return write_union
+        return Writer(preparer.value(schema, target), bytes, may_be_absent=False)
+    return Writer(preparer.slot(schema, target), encoder(target, named), isinstance(target, list))
 
 
 _NATURAL: Final[Mapping[Type, type]] = {

@@ -1,17 +1,18 @@
 """The base of converters whose messages begin with the id of their schema.
 
-A format implements `reading` (of messages with the same beginning) and `writing` (values of one
-schema to one topic); both may ask the registry. This module has the error messages, and the loops
-over a batch, which call them once for neighbours.
+A format parses schemas of the registry, translates them to Connect's and back, and compiles
+functions that read and write messages. This module does the rest, the same for all formats: it
+finds schemas in the registry, keeps what was compiled, reports errors, and loops over a batch. It
+asks the format once for neighbours.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from penstock.api.converter import Converter, Use
 from penstock.config.define import Config
@@ -29,120 +30,203 @@ from penstock.schema_registry.client import (
     explained,
 )
 from penstock.schema_registry.subjects import SubjectNames
+from penstock.schema_registry.wire import HEAD_SIZE, schema_id
 
 ReadBytes = Callable[[bytes], Value]
+"""The value of a message, which includes the id of its schema. It raises DataError for values that
+do not fit the schema, and any exception for malformed bytes."""
 WriteBytes = Callable[[Value], bytes | None]
+"""The message of a value; None if the value has none."""
 
-D = TypeVar("D")
+P = TypeVar("P")
 W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reads the messages of one topic that begin with `prefix`.
-
-    `read` takes the bytes after the prefix. It raises DataError for values that do not fit the
-    schema, and any exception for malformed bytes.
-    """
+    """Reads the messages of one topic that begin with `prefix`; `schema` is None for data without
+    a schema."""
 
     prefix: bytes
-    schema: Schema
+    schema: Schema | None
     read: ReadBytes
 
 
-class FramedConverter(Converter, Generic[W]):
+@dataclass(frozen=True, slots=True)
+class Own(Generic[W]):
+    """A Connect schema in the format: as the registry's, with the name that its subject may
+    contain; `work` is what the format keeps to write its values."""
+
+    schema: RegistrySchema
+    record: str | None
+    work: W
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Generic[P]):
+    """The registry's schema to write with; `parsed` is None if it is the Connect schema's own."""
+
+    id: int
+    schema: RegistrySchema
+    parsed: P | None
+
+
+class FramedConverter(Converter, Generic[P, W]):
     """A converter whose messages begin with the id of a schema.
 
-    `W` writes the values of one Connect schema, for all topics and ids.
+    `P` is a parsed schema of the registry. `W` is what the format keeps to write the values of a
+    Connect schema, for all topics and ids.
     """
 
     format_name: ClassVar[str]
-    """The format's name in messages: JSON Schema, Protobuf."""
+    """The format's name in messages: Avro, JSON Schema, Protobuf."""
     data_name: ClassVar[str]
-    """The name of its data in messages: Json, Protobuf."""
+    """The name of its data in messages: Avro, Json, Protobuf."""
+    schema_type: ClassVar[str]
+    """The type of its schemas in the registry."""
+    not_read: ClassVar[str] = (
+        "Converting byte[] to Kafka Connect data failed due to serialization error of topic {topic}"
+    )
+    not_written: ClassVar[str] = (
+        "Converting Kafka Connect data to byte[] failed due to serialization error of topic {topic}"
+    )
+    writes_null: ClassVar[bool] = False
+    """Whether null may have a message."""
 
-    def __init__(self, config: Config, use: Use, client: RegistryClient) -> None:
+    def __init__(self, config: Config, use: Use, client: RegistryClient | None = None) -> None:
         super().__init__(config, use)
-        self.client = client
-        self.subjects = SubjectNames(config, use)
-        self.schemas = WriterSchemas(client, config, self.incompatible)
+        self.client = client or RegistryClient(config)
+        self._what = "key" if use is Use.KEY else "value"
+        self._subjects = SubjectNames(config, use)
+        self._targets = WriterSchemas(self.client, config, self._incompatible)
         # Only the latest version may change; everything else is constant.
-        latest = config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
+        latest = not config[settings.AUTO_REGISTER] and (
+            config[settings.USE_LATEST] or config[settings.USE_METADATA] is not None
+        )
         self._keeps_ids = not latest or config[settings.LATEST_CACHE_TTL] < 0
         size = config[settings.CACHE_SIZE]
-        self.readings: LruCache[tuple[str, bytes], Reading] = LruCache(size)
-        self._written: LruCache[Schema, W] = LruCache(size)
-        self._writings: LruCache[tuple[str, Schema], WriteBytes] = LruCache(size)
+        self._parsed: LruCache[RegistrySchema, P] = LruCache(size)
+        self._readings: LruCache[tuple[str, bytes], Reading] = LruCache(size)
+        self._own: LruCache[Schema | None, Own[W]] = LruCache(size)
+        self._writings: LruCache[tuple[str, Schema | None], WriteBytes] = LruCache(size)
 
     @abstractmethod
-    def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
-        """The reading of this message, and of all messages of the topic with the same beginning."""
+    def parse(self, text: str, built_on: Mapping[str, str]) -> P:
+        """Parses a schema of the registry; `built_on` has the texts of those it refers to, each
+        after those it refers to itself. Raises DataError."""
 
     @abstractmethod
-    def written(self, schema: Schema) -> W:
-        """Compiles the `W` for a schema. Raises DataError."""
+    def record_name(self, parsed: P, prefix: bytes) -> str | None:
+        """The name in the subject of messages with this prefix, if subjects are named by it."""
 
     @abstractmethod
-    def has_no_bytes(self, value: Value, written: W) -> bool:
-        """Whether nothing is written for a value."""
+    def reader(self, parsed: P, prefix: bytes, version: int) -> tuple[Schema | None, ReadBytes]:
+        """The Connect schema of messages with this prefix, and the function that reads them.
+        `version` is the schema's version in its subject. Raises DataError."""
 
     @abstractmethod
-    def new_writing(self, topic: str, schema: Schema, written: W, lookups: Lookups) -> WriteBytes:
-        """The function that writes a schema's values to a topic; registers the schema if needed."""
+    def own(self, schema: Schema | None) -> Own[W]:
+        """The Connect schema in the format. Raises DataError if it has none."""
 
     @abstractmethod
-    def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
+    def writer(self, schema: Schema | None, own: Own[W], target: Target[P]) -> WriteBytes:
+        """The function that writes values of `schema`. Raises DataError if none can be written."""
+
+    @abstractmethod
+    def obstacles(self, chosen: RegistrySchema, own: RegistrySchema) -> list[str]:
+        """Why data of `own` cannot be read as `chosen`."""
+
+    def prefix(self, cell: bytes) -> bytes:
+        """The beginning of all messages that are read like this one. Raises DataError."""
+        schema_id(cell)
+        return cell[:HEAD_SIZE]
+
+    def refusal_of_null(self, schema: Schema) -> str | None:
+        """Why null is not a value of the schema, if null has no message; None if it is."""
+        return None
+
+    def has_message(self, value: Value, own: Own[W]) -> bool:
+        """Whether the first value of a schema has a message. If not, the schema is not registered
+        for it."""
+        return True
+
+    def parsed(self, stored: RegistrySchema, lookups: Lookups) -> P:
+        """The parsed schema, with those that it refers to. Raises DataError."""
+        known = self._parsed.get(stored)
+        if known is not None:
+            return known
+        if stored.type != self.schema_type:
+            raise DataError(f"The schema is of type {stored.type}, not {self.schema_type}")
+        schemas = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
+        built_on = {name: schema.text for name, schema in schemas.items()}
+        return self._parsed.put(stored, self.parse(stored.text, built_on))
+
+    def _incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
         """Why data of `own` cannot be read as `chosen`; None if they can."""
+        if chosen.type != self.schema_type:
+            return f"it is of type {chosen.type}"
+        return "; ".join(self.obstacles(chosen, own)) or None
 
-    def writing(
-        self, topic: str, schema: Schema, value: Value, lookups: Lookups
+    def _reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
+        """The reading of this message, and of all messages of the topic with the same prefix."""
+        with self._asking_to_read(topic):
+            prefix = self.prefix(cell)
+        key = (topic, prefix)
+        known = self._readings.get(key)
+        if known is not None:
+            return known
+        reading = lookups.once(("reading", key), lambda: self._new_reading(topic, prefix, lookups))
+        return self._readings.put(key, reading)
+
+    def _new_reading(self, topic: str, prefix: bytes, lookups: Lookups) -> Reading:
+        id = schema_id(prefix)
+        by_topic = self._subjects.of(topic, None) if self._subjects.by_topic else None
+        with self._asking_to_read(topic, f"schema for id {id}"):
+            stored = lookups.of(
+                ("schema", id, by_topic), lambda: self.client.schema(id, subject=by_topic)
+            )
+            parsed = self.parsed(stored, lookups)
+            subject = self._subjects.of(topic, self.record_name(parsed, prefix))
+        with self._asking_to_read(topic, f"schema version for id {id}"):
+            place = lookups.of(
+                ("place", id, subject), lambda: self.client.lookup(subject, stored, deleted=True)
+            )
+        return Reading(prefix, *self.reader(parsed, prefix, place.version))
+
+    def _writing(
+        self, topic: str, schema: Schema | None, value: Value, lookups: Lookups
     ) -> WriteBytes | None:
         """The function that writes the schema's values to the topic; `value` is the first.
 
-        None if that value has no bytes: then nothing is registered, and the next value tries again.
+        None if that value has no message: then nothing is registered, and the next value tries
+        again.
         """
         key = (topic, schema)
         known = self._writings.get(key)
         if known is not None:
             return known
-        written = self._written.get(schema)
-        if written is None:
-            written = lookups.once(("written", schema), lambda: self.written(schema))
-            self._written.put(schema, written)
-        if self.has_no_bytes(value, written):
+        own = self._own.get(schema)
+        if own is None:
+            own = lookups.once(("own", schema), lambda: self.own(schema))
+            self._own.put(schema, own)
+        if not self.has_message(value, own):
             return None
-        plan = lookups.once(
-            ("writing", key), lambda: self.new_writing(topic, schema, written, lookups)
+        writing = lookups.once(
+            ("writing", key), lambda: self._new_writing(topic, schema, own, lookups)
         )
-        return self._writings.put(key, plan) if self._keeps_ids else plan
+        return self._writings.put(key, writing) if self._keeps_ids else writing
 
-    def stored(
-        self,
-        topic: str,
-        id: int,
-        lookups: Lookups,
-        parse: Callable[[RegistrySchema], D],
-        record: Callable[[D], str | None],
-    ) -> tuple[D, int]:
-        """The parsed schema with that id, and its version in the subject; `record` returns the name
-        that the subject may contain."""
-        by_topic = self.subjects.of(topic, None) if self.subjects.by_topic else None
-        stored = lookups.of(
-            ("schema", id, by_topic), lambda: self.client.schema(id, subject=by_topic)
-        )
-        parsed = parse(stored)
-        subject = by_topic or self.subjects.of(topic, record(parsed))
-        place = lookups.of(
-            ("place", id, subject), lambda: self.client.lookup(subject, stored, deleted=True)
-        )
-        return parsed, place.version
-
-    def chosen(
-        self, topic: str, schema: Schema, own: RegistrySchema, record: str | None, lookups: Lookups
-    ) -> tuple[int, RegistrySchema]:
-        """The id and the schema to write with; `own` is the Connect schema in the format."""
-        subject = self.subjects.of(topic, record)
-        return lookups.of(("chosen", subject, schema), lambda: self.schemas.of(subject, own))
+    def _new_writing(
+        self, topic: str, schema: Schema | None, own: Own[W], lookups: Lookups
+    ) -> WriteBytes:
+        """Registers the schema if needed."""
+        with self._asking_to_write(topic):
+            subject = self._subjects.of(topic, own.record)
+            id, chosen = lookups.of(
+                ("chosen", subject, schema), lambda: self._targets.of(subject, own.schema)
+            )
+            parsed = None if chosen is own.schema else self.parsed(chosen, lookups)
+        return self.writer(schema, own, Target(id, chosen, parsed))
 
     def to_connect(
         self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed
@@ -152,7 +236,7 @@ class FramedConverter(Converter, Generic[W]):
         append = values.append
         starts = RunStarts()
         topic: str | None = None
-        prefix, size = b"", 0
+        prefix = b""
         read: ReadBytes = _unread
         schema: Schema | None = None
         for row, cell in enumerate(cells):
@@ -164,12 +248,12 @@ class FramedConverter(Converter, Generic[W]):
             try:
                 if topics[row] != topic or not cell.startswith(prefix):
                     topic = None
-                    plan = self.reading(topics[row], cell, lookups)
-                    prefix, schema, read = plan.prefix, plan.schema, plan.read
-                    size, topic = len(prefix), topics[row]
-                value = read(cell[size:])
+                    reading = self._reading(topics[row], cell, lookups)
+                    prefix, schema, read = reading.prefix, reading.schema, reading.read
+                    topic = topics[row]
+                value = read(cell)
             except Exception as cause:
-                failed[row] = self._read_error(cause, topics[row])
+                failed[row] = self._read_error(cause, topics[row], cell)
                 append(None)  # in the current run
                 continue
             append(value)
@@ -186,39 +270,48 @@ class FramedConverter(Converter, Generic[W]):
         values = column.values
         for schema, start, stop in column.slices():
             topic: str | None = None
-            write: WriteBytes = _without_schema
+            write: WriteBytes = _unwritten
+            is_absent = schema is None or not self.writes_null
+            refusal = None if schema is None or not is_absent else self.refusal_of_null(schema)
             for row in range(start, stop):
+                value = values[row]
+                if value is None and is_absent:
+                    append(None)
+                    if refusal is not None:
+                        failed[row] = DataError(refusal)
+                    continue
                 try:
-                    if schema is not None and topics[row] != topic:
+                    if topics[row] != topic:
                         topic = None
-                        plan = self.writing(topics[row], schema, values[row], lookups)
-                        if plan is None:
+                        writing = self._writing(topics[row], schema, value, lookups)
+                        if writing is None:
                             append(None)
                             continue
-                        write, topic = plan, topics[row]
-                    append(write(values[row]))
+                        write, topic = writing, topics[row]
+                    append(write(value))
                 except Exception as cause:
                     failed[row] = self._write_error(cause, topics[row])
                     append(None)
         return cells
 
     @contextmanager
-    def asking_to_read(self, topic: str) -> Iterator[None]:
+    def _asking_to_read(self, topic: str, part: str = "") -> Iterator[None]:
         """Reports errors inside the context as Kafka Connect's converters report those of the
-        registry."""
+        registry; `part` is what it is asked for."""
         try:
             yield
         except Exception as cause:
+            retrieving = f" Error retrieving {self.format_name} {self._what} {part}:"
             raise explained(
                 cause,
                 network=f"Network connection error while deserializing data for topic {topic}:",
-                refused=self._no_access(topic),
-                failed=_NOT_READ.format(topic=topic),
+                refused=f"Failed to access {self.format_name} data from topic {topic} :",
+                failed=f"{self.not_read.format(topic=topic)}:{retrieving if part else ''}",
             ) from cause
 
     @contextmanager
-    def asking_to_write(self, topic: str) -> Iterator[None]:
-        """`asking_to_read` for messages that are written."""
+    def _asking_to_write(self, topic: str) -> Iterator[None]:
+        """`_asking_to_read` for messages that are written."""
         try:
             yield
         except Exception as cause:
@@ -226,42 +319,43 @@ class FramedConverter(Converter, Generic[W]):
                 cause,
                 network=f"Network connection error while serializing {self.data_name} data for "
                 f"topic {topic}:",
-                refused=self._no_access(topic),
-                failed=_NOT_WRITTEN.format(topic=topic),
+                refused=f"Failed to access {self.format_name} data from topic {topic} :",
+                failed=f"{self.not_written.format(topic=topic)}:",
             ) from cause
 
-    def _no_access(self, topic: str) -> str:
-        return f"Failed to access {self.format_name} data from topic {topic} :"
-
-    def _read_error(self, cause: Exception, topic: str) -> Exception:
-        return _data_error(cause, _NOT_READ.format(topic=topic))
+    def _read_error(self, cause: Exception, topic: str, cell: bytes) -> Exception:
+        if isinstance(cause, PenstockError):
+            return cause
+        return self._malformed(cause, self.not_read, topic, "deserializing", schema_id(cell))
 
     def _write_error(self, cause: Exception, topic: str) -> Exception:
-        return _data_error(cause, _NOT_WRITTEN.format(topic=topic))
+        if isinstance(cause, PenstockError):
+            return cause
+        return self._malformed(cause, self.not_written, topic, "serializing")
+
+    def _malformed(
+        self, cause: Exception, failed: str, topic: str, doing: str, id: int | None = None
+    ) -> DataError:
+        """The error for bytes or values that a library refuses."""
+        which = "" if id is None else f" for id {id}"
+        error = DataError(
+            f"{failed.format(topic=topic)}: Error {doing} {self.format_name} message{which} "
+            f"({type(cause).__name__}: {cause})"
+        )
+        error.__cause__ = cause
+        return error
 
 
-_NOT_READ: Final = (
-    "Converting byte[] to Kafka Connect data failed due to serialization error of topic {topic}:"
-)
-_NOT_WRITTEN: Final = (
-    "Converting Kafka Connect data to byte[] failed due to serialization error of topic {topic}:"
-)
+def with_schema(schema: Schema | None) -> Schema:
+    """The schema; raises DataError for values without one, in formats that need it."""
+    if schema is None:
+        raise DataError("A value without a schema cannot be written in the format of a registry")
+    return schema
 
 
-def _unread(data: bytes) -> Value:
+def _unread(cell: bytes) -> Value:
     raise AssertionError("no message was begun")
 
 
-def _without_schema(value: Value) -> bytes | None:
-    """The bytes of a value without a schema, which must be null."""
-    if value is None:
-        return None
-    raise DataError("A value without a schema cannot be written in the format of a registry")
-
-
-def _data_error(cause: Exception, message: str) -> Exception:
-    if isinstance(cause, PenstockError):
-        return cause
-    error = DataError(f"{message} {cause}")
-    error.__cause__ = cause
-    return error
+def _unwritten(value: Value) -> bytes | None:
+    raise AssertionError("no value was begun")

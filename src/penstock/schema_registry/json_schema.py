@@ -11,6 +11,7 @@ text instead of a number reads as 0.0.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,20 +27,22 @@ from penstock.convert.json import DECIMAL_FORMAT
 from penstock.convert.json_read import MISSING, Inexact, Read, parse
 from penstock.convert.json_write import DecimalFormat, Write, dump
 from penstock.data.schema import Schema, Value
-from penstock.errors import DataError
 from penstock.schema_registry import settings
-from penstock.schema_registry.client import (
-    Lookups,
-    RegistryClient,
-    RegistrySchema,
-)
+from penstock.schema_registry.client import RegistrySchema
 from penstock.schema_registry.compatibility import json_obstacles, parse_json
-from penstock.schema_registry.framed import FramedConverter, ReadBytes, Reading, WriteBytes
+from penstock.schema_registry.framed import (
+    FramedConverter,
+    Own,
+    ReadBytes,
+    Target,
+    WriteBytes,
+    with_schema,
+)
 from penstock.schema_registry.json_schema_names import Options
 from penstock.schema_registry.json_schema_read import Document, connect_schema
 from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
 from penstock.schema_registry.json_schema_write import json_schema
-from penstock.schema_registry.wire import HEAD_SIZE, head, schema_id
+from penstock.schema_registry.wire import HEAD_SIZE, head
 
 # fmt: off
 ADDITIONAL_PROPERTIES: Final = flag("object.additional.properties", True,
@@ -70,15 +73,14 @@ JSON_SCHEMA_CONVERTER: Final = settings.REGISTRY.extended(
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _Work:
     """The schema and the function that writes values of one Connect schema, for all ids."""
 
-    schema: RegistrySchema
     document: Document
     write: Write
 
 
-class JsonSchemaConverter(FramedConverter[_Written]):
+class JsonSchemaConverter(FramedConverter[Document, _Work]):
     """Reads and writes JSON with JSON Schemas as Confluent's JsonSchemaConverter does."""
 
     plugin = Plugin(
@@ -88,9 +90,11 @@ class JsonSchemaConverter(FramedConverter[_Written]):
     )
     format_name = "JSON Schema"
     data_name = "Json"
+    schema_type = "JSON"
+    writes_null = True
 
     def __init__(self, config: Config, use: Use) -> None:
-        super().__init__(config, use, RegistryClient(config))
+        super().__init__(config, use)
         self._options = Options(
             generalized=config[settings.SUM_TYPES],
             ignore_default=config[settings.IGNORE_DEFAULT],
@@ -100,80 +104,56 @@ class JsonSchemaConverter(FramedConverter[_Written]):
         )
         self._validating = config[FAIL_INVALID]
 
-    def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
-        with self.asking_to_read(topic):
-            id = schema_id(cell)
-        key = (topic, cell[:HEAD_SIZE])
-        known = self.readings.get(key)
-        if known is not None:
-            return known
-        reading = lookups.once(("reading", key), lambda: self._new_reading(topic, id, lookups))
-        return self.readings.put(key, reading)
+    def parse(self, text: str, built_on: Mapping[str, str]) -> Document:
+        return Document.of(text, built_on)
 
-    def _new_reading(self, topic: str, id: int, lookups: Lookups) -> Reading:
-        with self.asking_to_read(topic):
-            document, version = self.stored(
-                topic,
-                id,
-                lookups,
-                parse=lambda stored: self._document(stored, lookups),
-                record=lambda document: document.title,
-            )
-        schema = connect_schema(document, self._options, version)
-        validator = document.validator() if self._validating else None
-        return Reading(head(id), schema, _bytes_reader(reader(schema), validator))
+    def record_name(self, parsed: Document, prefix: bytes) -> str | None:
+        return parsed.title
 
-    def _document(self, stored: RegistrySchema, lookups: Lookups) -> Document:
-        if stored.type != "JSON":
-            raise DataError(f"The schema is of type {stored.type}, not JSON")
-        schemas = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
-        return Document.of(stored.text, {name: schema.text for name, schema in schemas.items()})
+    def reader(self, parsed: Document, prefix: bytes, version: int) -> tuple[Schema, ReadBytes]:
+        schema = connect_schema(parsed, self._options, version)
+        return schema, _bytes_reader(reader(schema), self._validator(parsed))
 
-    def has_no_bytes(self, value: Value, written: _Written) -> bool:
-        return value is None and written.write(None) is ABSENT
-
-    def new_writing(
-        self, topic: str, schema: Schema, written: _Written, lookups: Lookups
-    ) -> WriteBytes:
-        with self.asking_to_write(topic):
-            title = written.document.title
-            id, chosen = self.chosen(topic, schema, written.schema, title, lookups)
-            document = written.document
-            if self._validating and chosen is not written.schema:
-                document = self._document(chosen, lookups)
-        validator = document.validator() if self._validating else None
-        return _bytes_writer(head(id), written.write, validator)
-
-    def written(self, schema: Schema) -> _Written:
+    def own(self, schema: Schema | None) -> Own[_Work]:
+        schema = with_schema(schema)
         text = dump(json_schema(schema, self._options)).decode()
-        return _Written(
-            RegistrySchema(text, "JSON"), Document.of(text), writer(schema, self._options)
-        )
+        document = Document.of(text)
+        work = _Work(document, writer(schema, self._options))
+        return Own(RegistrySchema(text, "JSON"), document.title, work)
 
-    def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
-        if chosen.type != "JSON":
-            return f"it is of type {chosen.type}"
+    def has_message(self, value: Value, own: Own[_Work]) -> bool:
+        return value is not None or own.work.write(None) is not ABSENT
+
+    def writer(
+        self, schema: Schema | None, own: Own[_Work], target: Target[Document]
+    ) -> WriteBytes:
+        validator = self._validator(target.parsed or own.work.document)
+        return _bytes_writer(head(target.id), own.work.write, validator)
+
+    def obstacles(self, chosen: RegistrySchema, own: RegistrySchema) -> list[str]:
         built_on = {name: schema.text for name, schema in self.client.referenced(chosen).items()}
-        obstacles = json_obstacles(parse_json(chosen.text), parse_json(own.text), (built_on, {}))
-        return "; ".join(obstacles) or None
+        return json_obstacles(parse_json(chosen.text), parse_json(own.text), (built_on, {}))
+
+    def _validator(self, document: Document) -> Any:
+        return document.validator() if self._validating else None
 
 
 def _bytes_reader(read: Read, validator: Any) -> ReadBytes:
     loads = orjson.loads
 
-    def from_bytes(data: bytes) -> Value:
+    def from_bytes(cell: bytes) -> Value:
         try:
-            return read(loads(data))
+            return read(loads(cell[HEAD_SIZE:]))
         except (orjson.JSONDecodeError, Inexact):
-            node = parse(data)
+            node = parse(cell[HEAD_SIZE:])
             return None if node is MISSING else read(node)
 
     if validator is None:
         return from_bytes
 
-    def from_valid_bytes(data: bytes) -> Value:
-        _validate(validator, data)
-        return from_bytes(data)
+    def from_valid_bytes(cell: bytes) -> Value:
+        _validate(validator, cell[HEAD_SIZE:])
+        return from_bytes(cell)
 
     return from_valid_bytes
 
@@ -195,11 +175,11 @@ def _bytes_writer(start: bytes, write: Write, validator: Any) -> WriteBytes:
     return to_valid_bytes
 
 
-class _Invalid(ValueError):
+class NotValid(ValueError):
     """A message is not valid for its schema (`json.fail.invalid.schema`)."""
 
 
 def _validate(validator: Any, data: bytes) -> None:
     error = best_match(validator.iter_errors(json.loads(data)))
     if error is not None:
-        raise _Invalid(f"JSON does not match the schema: {error.json_path}: {error.message}")
+        raise NotValid(f"JSON does not match the schema: {error.json_path}: {error.message}")

@@ -23,7 +23,6 @@ from penstock.api.converter import Use
 from penstock.api.plugin import Plugin
 from penstock.config.declare import flag
 from penstock.config.define import Config
-from penstock.convert.lru import LruCache
 from penstock.data.schema import Schema, Value
 from penstock.errors import DataError
 from penstock.schema_registry import settings
@@ -34,7 +33,14 @@ from penstock.schema_registry.client import (
     RegistrySchema,
 )
 from penstock.schema_registry.compatibility import protobuf_obstacles
-from penstock.schema_registry.framed import FramedConverter, Reading, WriteBytes
+from penstock.schema_registry.framed import (
+    FramedConverter,
+    Own,
+    ReadBytes,
+    Target,
+    WriteBytes,
+    with_schema,
+)
 from penstock.schema_registry.protobuf_connect import connect_schema
 from penstock.schema_registry.protobuf_files import (
     decode_path,
@@ -114,6 +120,10 @@ class _Parsed:
     def message(self, path: Sequence[int]) -> Descriptor:
         return message_at(pool_of(self.file, self.references), self.file.name, path)
 
+    def message_of(self, prefix: bytes) -> Descriptor:
+        """The type of messages that begin with this."""
+        return self.message(decode_path(prefix, HEAD_SIZE)[0])
+
     def with_full_names(self) -> FileDescriptorProto:
         """The file with full names of types, for comparison."""
         pool = pool_of(self.file, self.references)
@@ -121,15 +131,14 @@ class _Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _Work:
     """The message and the function that writes values of one Connect schema, for all ids."""
 
-    schema: RegistrySchema
     message: MessageFile
     write: Callable[[Value], bytes]
 
 
-class ProtobufConverter(FramedConverter[_Written]):
+class ProtobufConverter(FramedConverter[_Parsed, _Work]):
     """Reads and writes Protobuf as Confluent's ProtobufConverter does."""
 
     plugin = Plugin(
@@ -137,8 +146,8 @@ class ProtobufConverter(FramedConverter[_Written]):
         version=VERSION,
         config=PROTOBUF_CONVERTER,
     )
-    format_name = "Protobuf"
-    data_name = "Protobuf"
+    format_name = data_name = "Protobuf"
+    schema_type = "PROTOBUF"
 
     def __init__(self, config: Config, use: Use) -> None:
         super().__init__(config, use, _DescriptorClient(config))
@@ -156,82 +165,42 @@ class ProtobufConverter(FramedConverter[_Written]):
             index_for_unions=config[INDEX_FOR_UNIONS],
             flatten_unions=config[FLATTEN_UNIONS],
         )
-        self._parsed: LruCache[RegistrySchema, _Parsed] = LruCache(config[settings.CACHE_SIZE])
 
-    def reading(self, topic: str, cell: bytes, lookups: Lookups) -> Reading:
-        with self.asking_to_read(topic):
-            id = schema_id(cell)
-            path, start = decode_path(cell, HEAD_SIZE)
-        key = (topic, cell[:start])
-        known = self.readings.get(key)
-        if known is not None:
-            return known
-        reading = lookups.once(
-            ("reading", key), lambda: self._new_reading(topic, id, path, key[1], lookups)
-        )
-        return self.readings.put(key, reading)
+    def parse(self, text: str, built_on: Mapping[str, str]) -> _Parsed:
+        references = tuple(from_base64(file, name) for name, file in built_on.items())
+        return _Parsed(from_base64(text), references)
 
-    def _new_reading(
-        self, topic: str, id: int, path: Sequence[int], prefix: bytes, lookups: Lookups
-    ) -> Reading:
-        with self.asking_to_read(topic):
-            message, version = self.stored(
-                topic,
-                id,
-                lookups,
-                parse=lambda stored: self._parse(stored, lookups).message(path),
-                record=lambda message: message.full_name,
-            )
+    def prefix(self, cell: bytes) -> bytes:
+        schema_id(cell)
+        return cell[: decode_path(cell, HEAD_SIZE)[1]]
+
+    def record_name(self, parsed: _Parsed, prefix: bytes) -> str | None:
+        return str(parsed.message_of(prefix).full_name)
+
+    def reader(self, parsed: _Parsed, prefix: bytes, version: int) -> tuple[Schema, ReadBytes]:
+        message = parsed.message_of(prefix)
         schema = connect_schema(message, self._options, version)
-        return Reading(prefix, schema, reader(message, self._options))
+        return schema, reader(message, self._options, len(prefix))
 
-    def _parse(self, stored: RegistrySchema, lookups: Lookups) -> _Parsed:
-        known = self._parsed.get(stored)
-        if known is not None:
-            return known
-        if stored.type != "PROTOBUF":
-            raise DataError(f"The schema is of type {stored.type}, not PROTOBUF")
-        schemas = lookups.of(("built on", stored), lambda: self.client.referenced(stored))
-        references = tuple(from_base64(schema.text, name) for name, schema in schemas.items())
-        return self._parsed.put(stored, _Parsed(from_base64(stored.text), references))
-
-    def writing(
-        self, topic: str, schema: Schema, value: Value, lookups: Lookups
-    ) -> WriteBytes | None:
-        # A null has no bytes, even if its schema cannot be written.
-        return None if value is None else super().writing(topic, schema, value, lookups)
-
-    def has_no_bytes(self, value: Value, written: _Written) -> bool:
-        return value is None
-
-    def new_writing(
-        self, topic: str, schema: Schema, written: _Written, lookups: Lookups
-    ) -> WriteBytes:
-        full_name, path = written.message.full_name, written.message.path
-        with self.asking_to_write(topic):
-            id, chosen = self.chosen(topic, schema, written.schema, full_name, lookups)
-            if chosen is not written.schema:
-                # The bytes are the same; only the path is the other schema's.
-                existing = path_to(self._parse(chosen, lookups).file, full_name)
-                if existing is None:
-                    raise DataError(f"The schema {id} has no message {full_name}")
-                path = existing
-        start, to_bytes = head(id) + encode_path(path), written.write
-
-        def write(value: Value) -> bytes | None:
-            return None if value is None else start + to_bytes(value)
-
-        return write
-
-    def written(self, schema: Schema) -> _Written:
+    def own(self, schema: Schema | None) -> Own[_Work]:
+        schema = with_schema(schema)
         target = message_file(schema, self._options)
         text = to_base64(target.file)
-        message = _Parsed(from_base64(text), ()).message(target.path)
-        write = writer(schema, message, self._options)
-        return _Written(RegistrySchema(text, "PROTOBUF"), target, write)
+        message = self.parse(text, {}).message(target.path)
+        work = _Work(target, writer(schema, message, self._options))
+        return Own(RegistrySchema(text, "PROTOBUF"), target.full_name, work)
 
-    def incompatible(self, chosen: RegistrySchema, own: RegistrySchema) -> str | None:
-        if chosen.type != "PROTOBUF":
-            return f"it is of type {chosen.type}"
-        files = (self._parse(schema, Lookups()).with_full_names() for schema in (chosen, own))
-        return "; ".join(protobuf_obstacles(*files)) or None
+    def writer(self, schema: Schema | None, own: Own[_Work], target: Target[_Parsed]) -> WriteBytes:
+        full_name, path = own.work.message.full_name, own.work.message.path
+        if target.parsed is not None:
+            # The bytes are the same; only the path is the other schema's.
+            existing = path_to(target.parsed.file, full_name)
+            if existing is None:
+                raise DataError(f"The schema {target.id} has no message {full_name}")
+            path = existing
+        start, to_bytes = head(target.id) + encode_path(path), own.work.write
+        return lambda value: start + to_bytes(value)
+
+    def obstacles(self, chosen: RegistrySchema, own: RegistrySchema) -> list[str]:
+        files = (self.parsed(schema, Lookups()).with_full_names() for schema in (chosen, own))
+        return protobuf_obstacles(*files)

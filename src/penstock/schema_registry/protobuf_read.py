@@ -26,6 +26,7 @@ from penstock.data.schema import (
     wrap_int,
 )
 from penstock.errors import DataError
+from penstock.schema_registry.framed import ReadBytes
 from penstock.schema_registry.protobuf_connect import (
     LOGICAL,
     Member,
@@ -49,15 +50,14 @@ _F = FieldDescriptor
 
 Read = Callable[[Any], Value]
 """Makes a Connect value from a protobuf value."""
-ReadBytes = Callable[[bytes], Value]
 
 _UNSIGNED: Final = (_F.TYPE_UINT64, _F.TYPE_FIXED64)
 _HIGH: Final = 1 << 63
 _NS_PER_MS: Final = 1_000_000
 
 
-def reader(message: Descriptor, options: Options) -> ReadBytes:
-    """The function that reads the messages of a type.
+def reader(message: Descriptor, options: Options, head: int) -> ReadBytes:
+    """The function that reads the messages of a type, whose data begin after `head` bytes.
 
     It raises DataError for malformed bytes, and for values that Connect cannot represent.
     """
@@ -69,7 +69,7 @@ def reader(message: Descriptor, options: Options) -> ReadBytes:
 
     def read_bytes(data: bytes) -> Value:
         try:
-            message = parse(data)
+            message = parse(data[head:])
         except DecodeError as cause:
             raise DataError(f"Invalid Protobuf message: {cause}") from cause
         return read(message)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from penstock.api.converter import Use
 from penstock.data.records import Column, Failed, Run
 from penstock.data.schema import (
     DATE,
@@ -26,9 +25,8 @@ from penstock.data.schema import (
     map_of,
     struct,
 )
-from penstock.errors import DataError, Unavailable
+from penstock.errors import DataError
 from penstock.schema_registry import wire
-from penstock.schema_registry.transport import MockTransport
 
 from .avro_examples import RECORD_A, Ask, Make, defaulted, foreign, read, write
 
@@ -64,36 +62,6 @@ def test_versions_come_from_the_registry_unless_the_schema_says(avro: Make, ask:
     ]
 
 
-def test_a_schema_built_on_another_is_read(avro: Make, ask: Ask) -> None:
-    ask("POST", "/subjects/a/versions", {"schema": json.dumps(RECORD_A)})
-    outer = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "n.A"}]}
-    body = {
-        "schema": json.dumps(outer),
-        "references": [{"name": "n.A", "subject": "a", "version": 1}],
-    }
-    assert ask("POST", "/subjects/t-value/versions", body)[0] == 200
-    assert read(avro(), wire.head(2) + b"\x04").values == [{"a": {"x": 2}}]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "subjects"),
-    [
-        ("TopicNameStrategy", ["t-value"]),
-        ("RecordNameStrategy", ["n.A"]),
-        ("TopicRecordNameStrategy", ["t-n.A"]),
-    ],
-)
-def test_subjects_are_named_as_the_settings_say(
-    avro: Make, ask: Ask, strategy: str, subjects: list[str]
-) -> None:
-    converter = avro(
-        value_subject_name_strategy=f"io.confluent.kafka.serializers.subject.{strategy}"
-    )
-    schema = struct({"x": INT32}, name="n.A")
-    assert read(converter, *write(converter, schema, {"x": 1})).values == [{"x": 1}]
-    assert ask("GET", "/subjects") == (200, subjects)
-
-
 def test_the_latest_schema_is_written_by_name(avro: Make, ask: Ask) -> None:
     latest = {
         "type": "record",
@@ -109,32 +77,6 @@ def test_the_latest_schema_is_written_by_name(avro: Make, ask: Ask) -> None:
     column = read(converter, *write(converter, struct({"x": INT32}, name="n.A"), {"x": 5}))
     assert column.values == [{"extra": None, "n": [1], "x": 5}]
     assert ask("GET", "/subjects/t-value/versions") == (200, [1])
-
-
-def test_a_latest_schema_that_does_not_fit_is_refused(avro: Make, ask: Ask) -> None:
-    ask("POST", "/subjects/t-value/versions", {"schema": json.dumps(RECORD_A)})
-    converter = avro(auto_register_schemas="false", use_latest_version="true")
-    failed: Failed = {}
-    schema = struct({"z": STRING}, name="n.A")
-    assert converter.from_connect(["t"], Column.of([{"z": "a"}], schema), failed) == [None]
-    assert "Failed to serialize Avro data from topic t: Incompatible schema" in str(failed[0])
-    assert "latest.compatibility.strict=false" in str(failed[0])
-
-
-def test_an_incompatible_schema_fails_with_the_registrys_words(avro: Make, ask: Ask) -> None:
-    ask("POST", "/subjects/t-value/versions", {"schema": json.dumps(RECORD_A)})
-    failed: Failed = {}
-    schema = struct({"x": STRING}, name="n.A")
-    avro().from_connect(["t", "t"], Column.of([{"x": "a"}] * 2, schema), failed)
-    assert set(failed) == {0, 1}
-    error = failed[0]
-    assert isinstance(error, DataError)
-    assert not error.retriable
-    assert error.java_name == "org.apache.kafka.common.config.ConfigException"
-    assert str(error).startswith(
-        "Failed to access Avro data from topic t : Schema being registered is incompatible with an "
-        'earlier schema for subject "t-value", details: ['
-    )
 
 
 def test_a_bad_row_costs_no_other(avro: Make) -> None:
@@ -229,65 +171,6 @@ def test_schemas_without_a_connect_schema_are_refused(
     assert isinstance(failed[0], DataError)
 
 
-def test_a_schema_of_another_format_is_refused(avro: Make, ask: Ask) -> None:
-    ask("POST", "/subjects/t-value/versions", {"schema": "{}", "schemaType": "JSON"})
-    failed: Failed = {}
-    avro().to_connect(["t"], [wire.head(1) + b"{}"], failed)
-    assert "schema 1 is of type JSON" in str(failed[0])
-
-
-def test_a_topic_whose_subject_lacks_the_schema_is_refused(avro: Make) -> None:
-    [cell] = write(avro(), STRING, "a")
-    failed: Failed = {}
-    avro().to_connect(["mirrored"], [cell], failed)
-    assert "Error retrieving Avro value schema version for id 1" in str(failed[0])
-    assert "Subject 'mirrored-value' not found.; error code: 40401" in str(failed[0])
-
-
-def test_a_registry_that_is_down_is_asked_once_a_batch(
-    avro: Make, scope: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schema = struct({"x": INT32}, name="R")
-    cells = write(avro(), schema, {"x": 1}, {"x": 2})
-    asked: list[str] = []
-
-    def down(self: MockTransport, method: str, path: str, *args: object) -> object:
-        asked.append(path)
-        raise Unavailable("no answer")
-
-    monkeypatch.setattr(MockTransport, "request", down)
-    failed: Failed = {}
-    mixed = [*cells, wire.head(7) + b"\0", *cells]
-    avro().to_connect(["t", "u", "t", "t", "u"], mixed, failed)
-    assert len(asked) == 1
-    assert [type(failed[row]) for row in range(5)] == [Unavailable] * 5
-    assert "Network connection error while deserializing data for topic u: no answer" in str(
-        failed[4]
-    )
-    failed = {}
-    column = Column([{"x": 1}, {"y": 1}, {"x": 3}],
-                    [Run(1, schema), Run(2, struct({"y": INT32})), Run(3, schema)])  # fmt: skip
-    avro().from_connect(["t"] * 3, column, failed)
-    assert len(asked) == 2
-    assert all(isinstance(error, Unavailable) and error.retriable for error in failed.values())
-    assert set(failed) == {0, 1, 2}
-
-
-def test_what_is_known_is_used_while_the_registry_is_down(
-    avro: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    converter = avro()
-    schema = struct({"x": INT32}, name="R")
-    cells = write(converter, schema, {"x": 1})
-    read(converter, *cells)
-
-    def down(*args: object) -> object:
-        raise Unavailable("no answer")
-
-    monkeypatch.setattr(MockTransport, "request", down)
-    assert read(converter, *write(converter, schema, {"x": 1})).values == [{"x": 1}]
-
-
 def test_runs_follow_topics_and_schemas(avro: Make) -> None:
     converter = avro()
     first, second = struct({"x": INT32}, name="R", version=1), replace(STRING, version=1)
@@ -298,11 +181,6 @@ def test_runs_follow_topics_and_schemas(avro: Make) -> None:
     assert converter.to_connect(topics, cells, failed) == column
     assert not failed
     assert converter.to_connect([], [], failed) == Column([], [])
-
-
-def test_keys_have_subjects_of_their_own(avro: Make, ask: Ask) -> None:
-    write(avro(Use.KEY), STRING, "a")
-    assert ask("GET", "/subjects") == (200, ["t-key"])
 
 
 def test_schemas_that_were_read_can_be_sent_to_other_processes(avro: Make) -> None:

@@ -25,7 +25,7 @@ from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
 from penstock.schema_registry.json_schema_write import json_schema
 from penstock.schema_registry.transport import MockTransport
 
-from .json_schema_examples import BOOK, COLOR, PERSON, PERSON_SCHEMA, PLAIN, UNION_OF, one_of
+from .json_schema_examples import BOOK, COLOR, PLAIN, UNION_OF, one_of
 
 NOT_READ = "Converting byte[] to Kafka Connect data failed due to serialization error of topic t: "
 
@@ -284,14 +284,6 @@ def test_json_the_schema_cannot_take_is_refused_and_costs_no_neighbour(
     assert errors[1].startswith(message)
 
 
-def test_a_schema_that_the_topics_subject_does_not_have_is_refused(
-    scope: Scope, registry: Register
-) -> None:
-    registry("other", {"type": "boolean"})
-    (error,) = errors_of_reading(scope(), [b"\0\0\0\0\1true"]).values()
-    assert error == f"{NOT_READ}Subject 't-value' not found.; error code: 40401"
-
-
 REFUSED_VALUES: list[tuple[Schema, Value, str]] = [
     (s.INT8, 128, "Invalid type for INT8: class java.lang.Long"),
     (s.INT32, "x", "Invalid type for INT32: class java.lang.String"),
@@ -321,67 +313,6 @@ def test_values_that_are_not_their_schemas_are_refused(
     assert errors[1].startswith(message)
 
 
-STRATEGIES = "io.confluent.kafka.serializers.subject."
-
-
-def test_values_without_a_schema_cannot_be_written(scope: Scope) -> None:
-    assert errors_of_writing(scope(), Column.of([{"a": 1}], None)) == {
-        0: "A value without a schema cannot be written in the format of a registry"
-    }
-
-
-def test_bytes_of_another_format_are_refused(scope: Scope, registry: Register) -> None:
-    registry("t-value", {"type": "boolean"})
-    errors = errors_of_reading(scope(), [b"", b"{}", b"\0\0\0\0", b"\1\0\0\0\1true"])
-    assert errors == dict.fromkeys(range(4), f"{NOT_READ}Unknown magic byte!")
-
-
-def test_an_unknown_id_is_refused(scope: Scope) -> None:
-    (error,) = errors_of_reading(scope(), [b"\0\0\0\0\x09true"]).values()
-    assert error == f"{NOT_READ}Schema 9 not found; error code: 40403"
-
-
-def test_a_schema_of_another_format_is_refused(scope: Scope, registry: Register) -> None:
-    registry("t-value", "string", schemaType="AVRO", schema='"string"')
-    (error,) = errors_of_reading(scope(), [b'\0\0\0\0\1"x"']).values()
-    assert error == f"{NOT_READ}The schema is of type AVRO, not JSON"
-
-
-def test_references_are_fetched_from_the_registry(scope: Scope, registry: Register) -> None:
-    registry("people", PERSON)
-    reference = {"name": "person.json", "subject": "people", "version": 1}
-    node = {"type": "object", "properties": {"p": {"$ref": "person.json"}}}
-    registry("t-value", node, references=[reference])
-    column = read(scope(), [b'\0\0\0\0\2{"p":{"name":"x"}}'])
-    assert column.values == [{"p": {"name": "x"}}]
-    assert column.runs[0].schema == replace(s.struct({"p": PERSON_SCHEMA}), version=1)
-
-
-def test_the_version_is_that_of_the_topics_subject(scope: Scope, registry: Register) -> None:
-    registry("t-value", {"type": "integer", "maximum": 5})
-    registry("t-value", {"type": "integer"})
-    column = read(scope(), [b"\0\0\0\0\2" + b"3", b"\0\0\0\0\1" + b"4"])
-    assert [run.schema and run.schema.version for run in column.runs] == [2, 1]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "subject"),
-    [("TopicName", "t-value"), ("RecordName", "Book"), ("TopicRecordName", "t-Book")],
-)
-def test_subjects_are_named_by_topic_or_title(
-    strategy: str, subject: str, scope: Scope, way: MockTransport
-) -> None:
-    converter = scope(value__subject__name__strategy=f"{STRATEGIES}{strategy}Strategy")
-    cells = write(converter, Column.of([{"title": "x", "pages": 1}], BOOK))
-    assert way.request("GET", "/subjects") == [subject]
-    assert read(converter, cells).values == [{"title": "x", "pages": 1}]
-
-
-def test_keys_have_subjects_of_their_own(scope: Scope, way: MockTransport) -> None:
-    write(scope(Use.KEY), Column.of(["k"], s.STRING))
-    assert way.request("GET", "/subjects") == ["t-key"]
-
-
 def test_every_topic_of_a_batch_has_its_own_schema(scope: Scope) -> None:
     column = Column.of([1, 2, 3], s.INT64)
     converter = scope()
@@ -391,14 +322,6 @@ def test_every_topic_of_a_batch_has_its_own_schema(scope: Scope) -> None:
     assert not failed
     assert back.values == [1, 2, 3]
     assert back.runs == [back.runs[0]]  # equal schemas are one run
-
-
-def test_nothing_is_registered_unless_allowed(scope: Scope, registry: Register) -> None:
-    converter = scope(auto__register__schemas="false")
-    (error,) = errors_of_writing(converter, Column.of([True], s.BOOLEAN)).values()
-    assert "not found" in error
-    registry("t-value", {"type": "boolean"})
-    assert write(converter, Column.of([True], s.BOOLEAN)) == [b"\0\0\0\0\1true"]
 
 
 def test_the_latest_version_is_used_if_it_takes_the_values(

@@ -304,27 +304,22 @@ def test_a_struct_with_an_unknown_field_is_refused(scope: Scope) -> None:
     assert errors == {0: "Mismatching struct schema"}
 
 
-def test_values_without_a_schema_cannot_be_written(scope: Scope) -> None:
-    assert errors_of_writing(scope(), Column.of([{"a": 1}], None)) == {
-        0: "A value without a schema cannot be written in the format of a registry"
-    }
-
-
 def test_bad_messages_are_refused_and_cost_no_neighbour(scope: Scope, registry: Register) -> None:
     registry("t-value", BOOK_FILE)
     start = b"\0\0\0\0\1\0"
+    retrieving = f"{NOT_READ}Error retrieving Protobuf value schema for id"
     bad = {
-        b"": "Unknown magic byte!",
-        b"\0\0\0\0\1": "Invalid message indexes: a number does not end",
-        b"\0\0\0\0\1\2\4": "Invalid message indexes: [2]",
-        b"\0\0\0\0\x09\0": "Schema 9 not found; error code: 40403",
+        b"": f"{NOT_READ}Unknown magic byte!",
+        b"\0\0\0\0\1": f"{NOT_READ}Invalid message indexes: a number does not end",
+        b"\0\0\0\0\1\2\4": f"{retrieving} 1: Invalid message indexes: [2]",
+        b"\0\0\0\0\x09\0": f"{retrieving} 9: Schema 9 not found; error code: 40403",
         start + b"\n\xff": "",
     }
     cells = [cell for each in bad for cell in (start + b"\n\1x", each)]
     errors = errors_of_reading(scope(), [*cells, start])
     assert list(errors) == [1, 3, 5, 7, 9]
     *of_registry, of_message = errors.values()
-    assert of_registry == [f"{NOT_READ}{text}" for text in [*bad.values()][:-1]]
+    assert of_registry == [*bad.values()][:-1]
     assert of_message.startswith("Invalid Protobuf message: ")
 
 
@@ -363,34 +358,12 @@ SHELF_FILE = """
 """
 
 
-def test_references_are_fetched_from_the_registry(scope: Scope, registry: Register) -> None:
-    registry("books", BOOK_FILE)
-    reference = {"name": "lib/book.proto", "subject": "books", "version": 1}
-    registry("t-value", SHELF_FILE, references=[reference])
-    column = read(scope(), [b"\0\0\0\0\2\0\n\3\n\1x"])
-    assert column.values == [{"books": [{"title": "x", "pages": 0}]}]
-
-
 def test_a_missing_reference_is_refused(scope: Scope, registry: Register) -> None:
     registry("t-value", SHELF_FILE)
     (error,) = errors_of_reading(scope(), [b"\0\0\0\0\1\0"]).values()
-    assert error.startswith(f"{NOT_READ}Invalid Protobuf schema: ")
-
-
-STRATEGIES = "io.confluent.kafka.serializers.subject."
-
-
-@pytest.mark.parametrize(
-    ("strategy", "subject"),
-    [("TopicName", "t-value"), ("RecordName", "lib.Book"), ("TopicRecordName", "t-lib.Book")],
-)
-def test_subjects_are_named_by_topic_or_message(
-    strategy: str, subject: str, scope: Scope, way: MockTransport
-) -> None:
-    converter = scope(value__subject__name__strategy=f"{STRATEGIES}{strategy}Strategy")
-    cells = write(converter, Column.of([{"title": "x"}], BOOK))
-    assert way.request("GET", "/subjects") == [subject]
-    assert read(converter, cells).values == [{"title": "x", "pages": 0}]
+    assert error.startswith(
+        f"{NOT_READ}Error retrieving Protobuf value schema for id 1: Invalid Protobuf schema: "
+    )
 
 
 LATEST = {"auto__register__schemas": "false", "use__latest__version": "true"}

@@ -92,7 +92,7 @@ NOTHING = {
 def read_order(options: Options = PLAIN, **fields: Any) -> Value:
     """What an order with these fields reads as."""
     made = order_type()
-    return reader(made, options)(GetMessageClass(made)(**fields).SerializeToString())
+    return reader(made, options, 0)(GetMessageClass(made)(**fields).SerializeToString())
 
 
 def test_messages_of_others_have_schemas() -> None:
@@ -132,7 +132,7 @@ def test_maps_of_others_are_read() -> None:
     order = GetMessageClass(made)()
     order.prices["a"].cents = 4
     order.prices["b"].SetInParent()
-    assert reader(made, PLAIN)(order.SerializeToString())["prices"] == {
+    assert reader(made, PLAIN, 0)(order.SerializeToString())["prices"] == {
         "a": {"cents": 4},
         "b": {"cents": 0},
     }
@@ -227,6 +227,6 @@ PROTO2 = """
 def test_optional_fields_of_proto2_are_null_or_their_default() -> None:
     old = message_at(pool_of(file_of(PROTO2)), "default", [0])
     data = GetMessageClass(old)(r=1).SerializeToString()
-    assert reader(old, PLAIN)(data) == {"o": None, "d": None, "r": 1}
+    assert reader(old, PLAIN, 0)(data) == {"o": None, "d": None, "r": 1}
     unsupported = Options(optional_for_proto2=False)
-    assert reader(old, unsupported)(data) == {"o": 0, "d": 4, "r": 1}
+    assert reader(old, unsupported, 0)(data) == {"o": 0, "d": 4, "r": 1}
