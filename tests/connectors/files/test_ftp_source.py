@@ -14,6 +14,8 @@ import pytest
 
 from penstock.api import SourceOffset
 from penstock.connectors.files.ftp import EnecoFtpSource, FtpSource
+from penstock.connectors.files.stores.ftp import FtpStore
+from penstock.connectors.files.stores.sftp import SftpStore
 from penstock.testing.conformance import SourceConformance
 from tests.servers.file_servers import INSTALL, ServerProcess, is_installed
 
@@ -278,6 +280,69 @@ def test_a_file_that_is_moved_does_not_replace_an_earlier_one_of_its_name(plain:
         plain.reader(config, task.stored()).read()
     moved = {file.name: file.read_bytes() for file in (plain.folder / "done").iterdir()}
     assert moved == {"x.csv": b"a", "x.1.csv": b"bb", "x.2.csv": b"ccc"}
+
+
+def test_two_connectors_that_move_files_of_one_name_at_once_lose_none(
+    plain: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.put("one/x.csv", b"of one")
+    plain.put("two/x.csv", b"of another")
+    readers = []
+    for folder in ("one", "two"):
+        config = plain.config(monitor_update=f"/{folder}/:t")
+        config |= {"penstock.ftp.after": "move", "penstock.ftp.after.folder": "/done"}
+        readers.append(plain.reader(config))
+    kind = FtpStore if plain.settings[f"{P}protocol"] == "ftp" else SftpStore
+    rename, others = kind.rename, readers[1:]
+
+    def late(store: Any, path: str, to: str) -> Any:
+        while others:  # which moves its file when this task has seen that the name is free
+            others.pop().read()
+        return rename(store, path, to)
+
+    monkeypatch.setattr(kind, "rename", late)
+    assert [row[2] for row in readers[0].read()] == [b"of one"]
+    moved = {file.name: file.read_bytes() for file in (plain.folder / "done").iterdir()}
+    assert moved == {"x.csv": b"of another", "x.1.csv": b"of one"}
+
+
+def test_two_ftp_tasks_claim_a_name_before_they_look_whether_it_is_free(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make_site("ftp")
+    site.put("one/x.csv", b"of one")
+    site.put("two/x.csv", b"of another")
+    readers = []
+    for folder in ("one", "two"):
+        config = site.config(monitor_update=f"/{folder}/:t")
+        config |= {"penstock.ftp.after": "move", "penstock.ftp.after.folder": "/done"}
+        readers.append(site.reader(config))
+    find, others = FtpStore.find, readers[1:]
+
+    def late(store: FtpStore, path: str) -> Any:
+        found = find(store, path)
+        while path == "/done/x.csv" and others:
+            others.pop().read()
+        return found
+
+    monkeypatch.setattr(FtpStore, "find", late)
+    assert [row[2] for row in readers[0].read()] == [b"of one"]
+    moved = {file.name: file.read_bytes() for file in (site.folder / "done").iterdir()}
+    assert moved == {"x.csv": b"of one", "x.1.csv": b"of another"}
+
+
+def test_files_are_moved_on_an_ftp_server_that_permits_no_folders(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site("ftp", without=frozenset({"MKD"}))
+    (site.folder / "done").mkdir()
+    config = site.config(monitor_update="/in/:t")
+    config |= {"penstock.ftp.after": "move", "penstock.ftp.after.folder": "/done"}
+    for content in (b"a", b"bb"):
+        site.put("in/x.csv", content)
+        assert [row[2] for row in site.reader(config).read()] == [content]
+    moved = {file.name: file.read_bytes() for file in (site.folder / "done").iterdir()}
+    assert moved == {"x.csv": b"a", "x.1.csv": b"bb"}
 
 
 def test_tasks_share_the_files(plain: Site) -> None:

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
 
-from penstock.connectors.files.stores.reading import ListedFile, ReadStore, move_without_replacing
+from penstock.connectors.files.stores.reading import (
+    FileStore,
+    ListedFile,
+    ReadStore,
+    move_without_replacing,
+)
 
 
 class Policy(Enum):
@@ -62,12 +67,13 @@ class After:
 
     def apply(self, store: ReadStore, found: ListedFile, *, error: bool) -> bool:
         """Applies the policy; may be repeated. Returns whether the file was removed."""
+        if self.policy is Policy.NONE and not (error and self.errors):
+            return False
+        assert isinstance(store, FileStore), "no other source has these settings"
         if error:
             if self.errors is None:
                 return False
             move_without_replacing(store, found, self.destination(found, error=True))
-        elif self.policy is Policy.NONE:
-            return False
         elif self.policy is Policy.DELETE:
             store.delete(found)
         else:

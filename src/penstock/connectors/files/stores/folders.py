@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from penstock.connectors.files.stores.reading import Entry, FileChanged, ListedFile, ReadStore, walk
+from penstock.connectors.files.stores.reading import Entry, FileChanged, FileStore, ListedFile, walk
 from penstock.connectors.files.stores.store import StoreRefused
 
 SECOND_MS: Final = 1_000
@@ -52,7 +52,7 @@ class Item:
     """`modified_ms` is the first moment of an interval of this length."""
 
 
-class FolderStore(ReadStore):
+class FolderStore(FileStore):
     """A store that lists folders."""
 
     @abstractmethod
@@ -64,9 +64,9 @@ class FolderStore(ReadStore):
         """Removes a file. Raises StoreMissing."""
 
     @abstractmethod
-    def rename(self, path: str, to: str) -> None:
-        """Renames a file, replaces an existing one, and creates missing folders. Raises
-        StoreMissing."""
+    def rename(self, path: str, to: str) -> bool:
+        """Renames a file, and creates missing folders. Returns False if there is a file with the
+        new name. Raises StoreMissing."""
 
     def rest(self) -> None:
         """Closes idle connections; the next call opens another one."""
@@ -83,9 +83,8 @@ class FolderStore(ReadStore):
         if self._exists(found):
             self.delete_path(found.path)
 
-    def move(self, found: ListedFile, to: str) -> None:
-        if self._exists(found):
-            self.rename(found.path, absolute(to))
+    def move(self, found: ListedFile, to: str) -> bool:
+        return not self._exists(found) or self.rename(found.path, absolute(to))
 
     @abstractmethod
     def connect(self) -> None:

@@ -101,22 +101,57 @@ class FtpStore(FolderStore):
     def delete_path(self, path: str) -> None:
         self._do(lambda client: client.delete(self._wired(client, path)), path)
 
-    def rename(self, path: str, to: str) -> None:
-        def move(client: FtpConnection) -> None:
-            folder = ""
-            for part in to.split("/")[1:-1]:
-                folder += f"/{part}"
-                with suppress(ftplib.error_perm):  # it usually exists
-                    client.mkd(self._wired(client, folder))
-            source, target = self._wired(client, path), self._wired(client, to)
-            client.sendcmd(f"RNFR {source}")
-            try:
-                client.voidcmd(f"RNTO {target}")
-            except ftplib.error_perm:
-                client.delete(target)  # some servers do not overwrite files
-                client.rename(source, target)
+    def rename(self, path: str, to: str) -> bool:
+        """RNTO replaces files on some servers, and is refused on others. So a task first claims the
+        new name by a folder beside it, which only one client can create, and looks whether there
+        is a file. Whoever renames without a claim can still come in between; so can anybody if
+        the server permits no folders."""
+        folder, _, name = to.rpartition("/")
+        claim, place = f"{folder}/.{name}.moving", f"{path} to {to}"
+        claimed = self._do(lambda client: self._claim(client, claim), place)
+        if claimed is False:
+            return False
+        try:
+            if self.find(to) is not None:
+                return False
+            return self._do(lambda client: self._rename(client, path, to), place)
+        finally:
+            if claimed:
+                with suppress(StoreRefused, StoreUnavailable):
+                    self._do(lambda client: client.rmd(self._wired(client, claim)), claim)
 
-        self._do(move, f"{path} to {to}")
+    def _claim(self, client: FtpConnection, claim: str) -> bool | None:
+        """Creates a folder, after those around it. False if another client has created it; None if
+        that is not permitted."""
+        folder = ""
+        for part in claim.split("/")[1:-1]:
+            folder += f"/{part}"
+            with suppress(ftplib.error_perm):  # it usually exists
+                client.mkd(self._wired(client, folder))
+        try:
+            client.mkd(self._wired(client, claim))
+        except ftplib.error_perm:
+            try:
+                client.cwd(self._wired(client, claim))
+            except ftplib.error_perm:
+                return None
+            return False
+        return True
+
+    def _rename(self, client: FtpConnection, path: str, to: str) -> bool:
+        client.sendcmd(f"RNFR {self._wired(client, path)}")
+        try:
+            client.voidcmd(f"RNTO {self._wired(client, to)}")
+        except ftplib.error_perm:
+            if self._has_file(client, to):
+                return False
+            raise
+        return True
+
+    def _has_file(self, client: FtpConnection, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        client.cwd(self._wired(client, folder or "/"))
+        return any(self._named(folder, item).name == name for item in self._listing(client, folder))
 
     def rest(self) -> None:
         while self._idle:

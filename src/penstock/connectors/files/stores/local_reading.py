@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import errno
+import filecmp
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from heapq import nsmallest
-from pathlib import Path
 from typing import Final
 
 from penstock.connectors.files.stores.reading import (
     Entry,
     FileChanged,
+    FileStore,
     ListedFile,
     OpenFile,
-    ReadStore,
     walk,
 )
+from penstock.connectors.files.stores.renames import rename_exclusively
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ _REFUSED: Final = frozenset(
 )
 
 
-class LocalReadStore(ReadStore):
+class LocalReadStore(FileStore):
     """The files of this machine. Follows links to files, but not to folders."""
 
     def __init__(self, page: int = _PAGE) -> None:
@@ -61,24 +63,47 @@ class LocalReadStore(ReadStore):
             with _store_errors(found.path), suppress(FileNotFoundError):
                 os.unlink(found.path)
 
-    def move(self, found: ListedFile, to: str) -> None:
+    def move(self, found: ListedFile, to: str) -> bool:
         if not self._is_unchanged(found):
-            return
+            return True
         with _store_errors(to):
             os.makedirs(os.path.dirname(to), exist_ok=True)
             try:
-                os.replace(found.path, to)
+                rename_exclusively(found.path, to)
+            except FileExistsError:
+                return False
             except FileNotFoundError:
-                return
+                if self.find(found.path) is not None:
+                    raise
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                draft = Path(to).with_name(f".{os.path.basename(to)}.tmp")
+                return self._move_copy(found, to)
+        return True
+
+    def _move_copy(self, found: ListedFile, to: str) -> bool:
+        """Moves a file to another file system."""
+        copy = self.find(to)
+        if copy is not None:  # perhaps that of a task that was killed before it removed the file
+            is_copy = (copy.size, copy.version) == (found.size, found.version)
+            if not is_copy or not filecmp.cmp(found.path, to, shallow=False):
+                return False
+            self.delete(found)
+            return True
+        handle, draft = tempfile.mkstemp(".tmp", ".penstock-", os.path.dirname(to))
+        try:
+            with os.fdopen(handle, "r+b") as file:
                 shutil.copy2(found.path, draft)
-                with draft.open("rb") as copy:
-                    os.fsync(copy.fileno())
-                draft.replace(to)
-                os.unlink(found.path)
+                os.fsync(file.fileno())
+            if self._is_unchanged(found):
+                rename_exclusively(draft, to)
+                self.delete(found)
+        except FileExistsError:
+            return False
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+        return True
 
     def check(self, prefix: str) -> None:
         folder = prefix if prefix.endswith("/") else os.path.dirname(prefix)

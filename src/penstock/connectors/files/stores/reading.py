@@ -102,16 +102,6 @@ class ReadStore(ABC):
         exist; FileChanged is raised if the file got shorter or was replaced."""
 
     @abstractmethod
-    def delete(self, found: ListedFile) -> None:
-        """Removes a file if it is still the one that was found. Does nothing if it is missing."""
-
-    @abstractmethod
-    def move(self, found: ListedFile, to: str) -> None:
-        """Renames a file if it is still the one that was found, replaces one with the new name, and
-        creates missing folders. Does nothing if the file is missing: repeating an interrupted move
-        completes it."""
-
-    @abstractmethod
     def check(self, prefix: str) -> None:
         """Raises what reading below a prefix would: no permission, no such bucket or folder.
         Changes nothing."""
@@ -120,21 +110,30 @@ class ReadStore(ABC):
         """Releases connections."""
 
 
-def move_without_replacing(store: ReadStore, found: ListedFile, to: str) -> None:
-    """Moves a file, but never over another one: `x.csv` becomes `x.1.csv` if there is an `x.csv`
-    with other content. May be repeated."""
+class FileStore(ReadStore):
+    """Files that are removed, or moved, once they were read."""
+
+    @abstractmethod
+    def delete(self, found: ListedFile) -> None:
+        """Removes a file if it is still the one that was found. Does nothing if it is missing."""
+
+    @abstractmethod
+    def move(self, found: ListedFile, to: str) -> bool:
+        """Renames a file if it is still the one that was found, and creates missing folders.
+        Returns False, and changes nothing, if there is another file with the new name, even one
+        that another task has moved there at the same time. Does nothing if the file is missing:
+        repeating an interrupted move completes it."""
+
+
+def move_without_replacing(store: FileStore, found: ListedFile, to: str) -> None:
+    """Moves a file, but never over another one: `x.csv` becomes `x.1.csv` if there is an `x.csv`.
+    May be repeated."""
     folder, slash, name = to.rpartition("/")
     stem, dot, rest = name[1:].partition(".")
     target, number = to, 0
-    while (taken := store.find(target)) is not None and not _is_copy(taken, found):
+    while not store.move(found, target):
         number += 1
         target = f"{folder}{slash}{name[:1]}{stem}.{number}{dot}{rest}"
-    store.move(found, target)
-
-
-def _is_copy(taken: ListedFile, found: ListedFile) -> bool:
-    """Whether a store that copies files has copied this one, and only not removed it yet."""
-    return bool(found.version) and (taken.size, taken.version) == (found.size, found.version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,20 +106,22 @@ class SftpStore(FolderStore):
     def delete_path(self, path: str) -> None:
         self.run(lambda client: client.remove(self.raw(path)), path)
 
-    def rename(self, path: str, to: str) -> None:
-        async def move(client: asyncssh.SFTPClient) -> None:
+    def rename(self, path: str, to: str) -> bool:
+        """Uses the rename of the protocol, which fails if there is a file with the new name."""
+
+        async def move(client: asyncssh.SFTPClient) -> bool:
             import asyncssh
 
             await client.makedirs(to.rpartition("/")[0] or "/", exist_ok=True)
             try:
-                await client.posix_rename(self.raw(path), to)
-            except asyncssh.SFTPOpUnsupported:
-                await client.stat(self.raw(path))
-                with suppress(asyncssh.SFTPNoSuchFile):
-                    await client.remove(to)
                 await client.rename(self.raw(path), to)
+            except (asyncssh.SFTPFailure, asyncssh.SFTPFileAlreadyExists):
+                if await client.lexists(to) and await client.lexists(self.raw(path)):
+                    return False
+                raise
+            return True
 
-        self.run(move, f"{path} to {to}")
+        return self.run(move, f"{path} to {to}")
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts `work` without waiting for it, if there is a connection."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.connectors.files.stores import local_reading
+from penstock.connectors.files.stores import renames as renames_module
 from penstock.connectors.files.stores.local_reading import LocalReadStore
-from penstock.connectors.files.stores.reading import FileChanged, ListedFile
+from penstock.connectors.files.stores.reading import (
+    FileChanged,
+    ListedFile,
+    move_without_replacing,
+)
 from penstock.connectors.files.stores.store import StoreRefused
 
 NAMES = st.sampled_from(["a", "b", "a+", "a b", "ü", "%", "a\n", "a.b", "\U0001f600", "-"])
@@ -130,3 +140,72 @@ def test_a_name_that_is_no_text_is_left_out(
     for _ in range(2):
         assert [each.path for each in store.list(f"{tmp_path}/")] == [str(tmp_path / "a")]
     assert caplog.text.count("is skipped") == 1
+
+
+def test_a_move_does_not_replace_a_file_that_was_moved_there_just_before(tmp_path: Path) -> None:
+    store, found = one(tmp_path)
+    to = tmp_path / "done" / "a"
+    to.parent.mkdir()
+    to.write_bytes(b"of another task")
+    assert store.move(found, str(to)) is False
+    assert (to.read_bytes(), (tmp_path / "a").read_bytes()) == (b"of another task", b"0123456789")
+
+
+@pytest.fixture(params=["renameat2", "no such system call", "another file system"])
+def renames(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How files are renamed."""
+    rename = renames_module.rename_exclusively
+    if request.param == "no such system call":
+        monkeypatch.setattr(renames_module, "_renameat2", None)
+    if request.param == "another file system":
+
+        def crossing(source: str, target: str) -> None:
+            if not os.path.basename(source).startswith(".penstock-"):
+                raise OSError(errno.EXDEV, "Invalid cross-device link")
+            rename(source, target)
+
+        monkeypatch.setattr(local_reading, "rename_exclusively", crossing)
+    return str(request.param)
+
+
+def test_two_tasks_that_move_files_of_one_name_at_once_lose_none(
+    tmp_path: Path, renames: str
+) -> None:
+    count, tasks = 60, 3
+    together = Barrier(tasks, timeout=30)
+    done = tmp_path / "done"
+
+    def move(task: int) -> None:
+        store = LocalReadStore()
+        for number in range(count):
+            path = tmp_path / str(task) / f"{number}.csv"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{task}")
+            os.utime(path, (86_400, 86_400))  # as files from an archive have
+            found = store.find(str(path))
+            assert found is not None
+            together.wait()
+            move_without_replacing(store, found, str(done / path.name))
+
+    with ThreadPoolExecutor(tasks) as pool:
+        list(pool.map(move, range(tasks)))
+    moved = [(file.name.partition(".")[0], file.read_text()) for file in done.iterdir()]
+    everything = [(str(number), str(task)) for number in range(count) for task in range(tasks)]
+    assert sorted(moved) == sorted(everything)
+    assert [file for task in range(tasks) for file in (tmp_path / str(task)).iterdir()] == []
+
+
+def test_a_copy_of_a_task_that_was_killed_is_not_moved_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crossing(source: str, target: str) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(local_reading, "rename_exclusively", crossing)
+    store, found = one(tmp_path)
+    done = tmp_path / "done"
+    done.mkdir()
+    shutil.copy2(tmp_path / "a", done / "a")
+    move_without_replacing(store, found, str(done / "a"))
+    assert [file.name for file in done.iterdir()] == ["a"]
+    assert not (tmp_path / "a").exists()
