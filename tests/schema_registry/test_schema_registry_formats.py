@@ -25,7 +25,7 @@ from penstock.data.schema import Value
 from penstock.errors import Unavailable
 from penstock.schema_registry.json_schema import JsonSchemaConverter
 from penstock.schema_registry.json_schema_names import Options as JsonOptions
-from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.json_schema_schema import json_schema
 from penstock.schema_registry.protobuf import ProtobufConverter
 from penstock.schema_registry.protobuf_files import from_base64, message_at, pool_of, to_base64
 from penstock.schema_registry.protobuf_names import Options as ProtobufOptions

@@ -18,9 +18,9 @@ import json
 import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import ClassVar, Final
 
 import orjson
 
@@ -157,7 +157,7 @@ def reader(schema: Schema | None, *, replace_null: bool) -> Read:
     The function raises DataError for a node that does not fit the schema, and Inexact (only for
     nodes of `orjson`) if digits are missing. It may keep and change the node.
     """
-    return _Compiler(replace_null).slot(schema, None)
+    return JsonReaders(replace_null).slot(schema, None)
 
 
 def batch_reader(schema: Schema | None, *, replace_null: bool) -> ReadMany | None:
@@ -169,12 +169,18 @@ def batch_reader(schema: Schema | None, *, replace_null: bool) -> ReadMany | Non
     """
     if schema is None or schema.type is not Type.STRUCT or schema.logical is not None:
         return None
-    return _Compiler(replace_null).structs(schema)
+    return JsonReaders(replace_null).structs(schema)
 
 
-class _Compiler:
+class JsonReaders:
     """Makes readers. `location` is the place of a value inside a struct, None outside of structs:
-    only values in a struct are validated (Kafka's `Struct.put`)."""
+    only values in a struct are validated (Kafka's `Struct.put`).
+
+    The methods without an underscore are what other JSON of the same schemas reads differently.
+    """
+
+    absent: ClassVar[Value] = None
+    """The node of a property that an object lacks."""
 
     def __init__(self, replace_null: bool) -> None:
         self._replace_null = replace_null
@@ -198,8 +204,38 @@ class _Compiler:
 
         return required
 
+    def inner(self, schema: Schema | None, location: str | None) -> Read:
+        """The reader of an element, key or value."""
+        return self.slot(schema, location)
+
+    def field(self, schema: Schema, location: str, struct_location: str | None) -> Read:
+        """The reader of a struct's field; `struct_location` is that of the struct."""
+        return self.slot(schema, location)
+
+    def is_object(self, key: Schema) -> bool:
+        """Whether a map with such keys is a JSON object, otherwise a list of entries."""
+        return key.type is Type.STRING
+
+    def entries_of(self, node: Value) -> Iterable[Sequence[Value]]:
+        """The nodes of keys and values in a list of entries. Raises DataError."""
+        if type(node) is not list:
+            raise DataError(
+                "Maps with non-string fields should be encoded as JSON array of tuples, "
+                f"but found {node_type(node)}"
+            )
+        for entry in node:
+            if type(entry) is not list:
+                raise DataError(
+                    f"Found invalid map entry instead of array tuple: {node_type(entry)}"
+                )
+            if len(entry) != 2:
+                raise DataError(
+                    f"Found invalid map entry, expected length 2 but found :{len(entry)}"
+                )
+        return node
+
     def _checked(self, schema: Schema, location: str | None) -> Read:
-        read = self._value(schema, location)
+        read = self.value(schema, location)
         lenient = schema.logical is None and schema.type in (Type.STRING, Type.BYTES)
         if schema.optional or location is None or not lenient:
             return read
@@ -215,8 +251,8 @@ class _Compiler:
 
         return checked
 
-    def _value(self, schema: Schema, location: str | None) -> Read:
-        """The reader of nodes that are not null."""
+    def value(self, schema: Schema, location: str | None) -> Read:
+        """The reader of nodes that are neither null nor absent."""
         match schema.logical:
             case Logical.DECIMAL:
                 return _decimal_reader(schema)
@@ -232,14 +268,14 @@ class _Compiler:
             case Type.MAP:
                 return self._map(schema, location)
             case Type.STRUCT:
-                return self._struct(schema)
+                return self.struct(schema, location)
             case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
                 return _integer_reader(schema.type)
             case _:
                 return _PRIMITIVES[schema.type]
 
     def _array(self, schema: Schema, location: str | None) -> Read:
-        element = self.slot(schema.value_schema, location and f"element of array {location}")
+        element = self.inner(schema.value_schema, location and f"element of array {location}")
 
         def read_array(node: Value) -> Value:
             if type(node) is dict:
@@ -252,8 +288,9 @@ class _Compiler:
 
     def _map(self, schema: Schema, location: str | None) -> Read:
         assert schema.key_schema is not None
-        key = self.slot(schema.key_schema, location and f"key of map {location}")
-        value = self.slot(schema.value_schema, location and f"value of map {location}")
+        key = self.inner(schema.key_schema, location and f"key of map {location}")
+        value = self.inner(schema.value_schema, location and f"value of map {location}")
+        entries_of = self.entries_of
         hashable = schema.key_schema.type.is_primitive
 
         def read_object(node: Value) -> Value:
@@ -270,35 +307,23 @@ class _Compiler:
                     raise_in(at_key(name), cause)
             return values
 
-        def read_tuples(node: Value) -> Value:
-            if type(node) is not list:
-                raise DataError(
-                    "Maps with non-string fields should be encoded as JSON array of tuples, "
-                    f"but found {node_type(node)}"
-                )
-            for entry in node:
-                if type(entry) is not list:
-                    raise DataError(
-                        f"Found invalid map entry instead of array tuple: {node_type(entry)}"
-                    )
-                if len(entry) != 2:
-                    raise DataError(
-                        f"Found invalid map entry, expected length 2 but found :{len(entry)}"
-                    )
-            entries = []
-            for name, item in node:
+        def read_entries(node: Value) -> Value:
+            entries: list[tuple[Value, Value]] = []
+            for name, item in entries_of(node):
                 try:
                     entries.append((key(name), value(item)))
                 except DataError as cause:
                     raise_in(at_key(name), cause)
             return dict(entries) if hashable else entries
 
-        return read_object if schema.key_schema.type is Type.STRING else read_tuples
+        return read_object if self.is_object(schema.key_schema) else read_entries
 
-    def _struct(self, schema: Schema) -> Read:
+    def struct(self, schema: Schema, location: str | None) -> Read:
+        """The reader of objects that are structs."""
         names = list(schema.field_names)
-        fields = [self._field(field) for field in schema.fields]
+        fields = [self._field(field, location) for field in schema.fields]
         shapes = Shapes(fields)
+        absent = [self.absent] * len(names)
 
         def read_struct(node: Value) -> Value:
             if type(node) is not dict:
@@ -306,7 +331,7 @@ class _Compiler:
                     f"Structs should be encoded as JSON objects, but found {node_type(node)}"
                 )
             if list(node) != names:
-                node = dict(zip(names, map(node.get, names), strict=True))
+                node = dict(zip(names, map(node.get, names, absent), strict=True))
             checks, conversions = shapes[tuple(map(type, node.values()))]
             for name, fits in checks:
                 if not fits(node[name]):
@@ -323,8 +348,9 @@ class _Compiler:
         return read_struct
 
     def structs(self, schema: Schema) -> ReadMany:
+        """The reader of many structs at once."""
         names = schema.field_names
-        fields = [self._field(field) for field in schema.fields]
+        fields = [self._field(field, None) for field in schema.fields]
 
         def read_structs(nodes: list[Value]) -> list[Value] | None:
             columns = columns_of(names, nodes)
@@ -339,12 +365,12 @@ class _Compiler:
 
         return read_structs if names else lambda nodes: None
 
-    def _field(self, field: Field) -> FieldWork:
+    def _field(self, field: Field, struct_location: str | None) -> FieldWork:
         schema = field.schema
         natural, fits = _NATURAL.get(schema.type, (None, None))
         return FieldWork(
             field.name,
-            self.slot(schema, f'field: "{field.name}"'),
+            self.field(schema, f'field: "{field.name}"', struct_location),
             natural if schema.logical is None else None,
             fits,
             null_stays=schema.optional and (schema.default is None or not self._replace_null),

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from math import isfinite
-from typing import Final
+from typing import ClassVar, Final
 
 import orjson
 
@@ -32,7 +32,6 @@ from penstock.convert.shapes import (
     Values,
     both_ends,
     columns_of,
-    convert_each,
 )
 from penstock.data.logical import decimal_to_bytes
 from penstock.data.paths import at_key, each, raise_in
@@ -74,7 +73,7 @@ def base64_text(data: bytes) -> str:
 
 def writer(schema: Schema | None, *, decimals: DecimalFormat, replace_null: bool) -> Write:
     """The function that writes a schema's values, null included. It raises DataError."""
-    return _Compiler(decimals, replace_null).slot(schema)
+    return JsonWriters(decimals, replace_null).slot(schema)
 
 
 def batch_writer(
@@ -88,7 +87,7 @@ def batch_writer(
     """
     if schema is None or schema.type is not Type.STRUCT or not schema.fields:
         return None
-    return _Compiler(decimals, replace_null).structs(schema)
+    return JsonWriters(decimals, replace_null).structs(schema)
 
 
 def schemaless_bytes(value: Value) -> bytes:
@@ -150,17 +149,23 @@ def _write_any(value: Value) -> Value:
             )
 
 
-class _Compiler:
+class JsonWriters:
+    """Makes writers. The methods without an underscore are what other JSON of the same schemas
+    writes differently."""
+
+    absent: ClassVar[Value | None] = None
+    """The node of a property that is omitted, if properties may be."""
+
     def __init__(self, decimals: DecimalFormat, replace_null: bool) -> None:
         self._decimals = decimals
-        self._replace_null = replace_null
+        self.replace_null = replace_null
 
     def slot(self, schema: Schema | None) -> Write:
         """The writer of values that may be null."""
         if schema is None:
             return _write_any
-        write = self._value(schema)
-        if schema.default is not None and self._replace_null:
+        write = self.value(schema)
+        if schema.default is not None and self.replace_null:
             default = schema.default
             return lambda value: write(default if value is None else value)
         if schema.optional:
@@ -176,7 +181,23 @@ class _Compiler:
 
         return required
 
-    def _value(self, schema: Schema) -> Write:
+    def inner(self, schema: Schema | None) -> Write:
+        """The writer of an element or value."""
+        return self.slot(schema)
+
+    def key(self, schema: Schema | None) -> Write:
+        """The writer of a key."""
+        return self.slot(schema)
+
+    def is_object(self, key: Schema | None) -> bool:
+        """Whether a map with such keys is a JSON object, otherwise a list of entries."""
+        return key is not None and key.type is Type.STRING
+
+    def entries_of(self, pairs: list[list[Value]]) -> list[Value]:
+        """The entries of nodes of keys and values."""
+        return [*pairs]
+
+    def value(self, schema: Schema) -> Write:
         """The writer of values that are not null."""
         match schema.logical:
             case Logical.DECIMAL:
@@ -189,7 +210,7 @@ class _Compiler:
             case Type.MAP:
                 return self._map(schema)
             case Type.STRUCT:
-                return self._struct(schema)
+                return self.struct(schema)
             case Type.BYTES:
                 return _write_bytes
             case Type.FLOAT32:
@@ -210,7 +231,7 @@ class _Compiler:
         return write_decimal
 
     def _array(self, schema: Schema) -> Write:
-        element = self.slot(schema.value_schema)
+        element = self.inner(schema.value_schema)
 
         def write_array(value: Value) -> Value:
             if type(value) is not list:
@@ -220,8 +241,8 @@ class _Compiler:
         return write_array
 
     def _map(self, schema: Schema) -> Write:
-        key, mapped = self.slot(schema.key_schema), self.slot(schema.value_schema)
-        named = schema.key_schema is not None and schema.key_schema.type is Type.STRING
+        key, mapped = self.key(schema.key_schema), self.inner(schema.value_schema)
+        entries_of = self.entries_of
 
         def write_object(value: Value) -> Value:
             if type(value) is not dict:
@@ -236,24 +257,27 @@ class _Compiler:
                     raise_in(at_key(name), cause)
             return node
 
-        def write_tuples(value: Value) -> Value:
+        def write_entries(value: Value) -> Value:
             if not isinstance(value, dict | list):
                 raise invalid_type(schema, value)
-            tuples: list[Value] = []
+            nodes: list[list[Value]] = []
             for name, item in pairs(value):
                 try:
-                    tuples.append([key(name), mapped(item)])
+                    nodes.append([key(name), mapped(item)])
                 except DataError as cause:
                     raise_in(at_key(name), cause)
-            return tuples
+            return entries_of(nodes)
 
-        return write_object if named else write_tuples
+        return write_object if self.is_object(schema.key_schema) else write_entries
 
-    def _struct(self, schema: Schema) -> Write:
+    def struct(self, schema: Schema) -> Write:
+        """The writer of structs."""
         names = list(schema.field_names)
         known = frozenset(names)
         fields = [self._field(field) for field in schema.fields]
         shapes = Shapes(fields)
+        everything = [(field.name, field.convert) for field in fields]
+        absent = self.absent
 
         def write_struct(value: Value) -> Value:
             if type(value) is not dict:
@@ -265,7 +289,8 @@ class _Compiler:
             checks, conversions = shapes[tuple(map(type, value.values()))]
             for name, fits in checks:
                 if not fits(value[name]):
-                    return convert_each(fields, value)
+                    conversions = everything
+                    break
             if not conversions:
                 return value
             node = value.copy()
@@ -275,11 +300,16 @@ class _Compiler:
                     node[name] = convert(value[name])
             except DataError as cause:
                 raise_in(name, cause)
+            if absent is not None:
+                for name, _ in conversions:
+                    if node[name] is absent:
+                        del node[name]
             return node
 
         return write_struct
 
     def structs(self, schema: Schema) -> WriteMany:
+        """The writer of many structs at once."""
         names = schema.field_names
         fields = [self._field(field) for field in schema.fields]
         structs = structs_of(names)
@@ -305,7 +335,7 @@ class _Compiler:
             self.slot(schema),
             natural if schema.logical is None else None,
             fits,
-            null_stays=schema.optional and (schema.default is None or not self._replace_null),
+            null_stays=schema.optional and (schema.default is None or not self.replace_null),
             all_fit=all_fit,
         )
 

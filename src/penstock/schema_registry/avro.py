@@ -1,6 +1,6 @@
 """Avro, with the schema in a Schema Registry (kafka-connect.md §9.5).
 
-`data.avro.read` translates schemas of the registry and reads their data; `avro_write_schema` and
+`data.avro.read` translates schemas of the registry and reads their data; `avro_schema` and
 `avro_write` do so for Connect's.
 """
 
@@ -20,8 +20,8 @@ from penstock.data.avro import schema as names
 from penstock.data.avro.read import ReadSettings, connect_schema, reader
 from penstock.data.schema import Schema
 from penstock.schema_registry import settings
+from penstock.schema_registry.avro_schema import WriteSettings, avro_schema
 from penstock.schema_registry.avro_write import Writer, writer
-from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schema
 from penstock.schema_registry.client import RegistrySchema
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.framed import FramedConverter, Own, ReadBytes, Target, WriteBytes

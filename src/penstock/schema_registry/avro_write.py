@@ -33,9 +33,8 @@ from penstock.data.schema import (
     within,
 )
 from penstock.errors import DataError
-from penstock.schema_registry.avro_decimal import decimal_writer
 from penstock.schema_registry.avro_encode import Encode, encoder, is_direct
-from penstock.schema_registry.avro_write_schema import WriteSettings, is_fixed
+from penstock.schema_registry.avro_schema import WriteSettings, decimal_writer, is_fixed
 from penstock.schema_registry.framed import WriteBytes
 
 

@@ -1,7 +1,7 @@
 """JSON whose schema is in a Schema Registry: the schema's id, then JSON (kafka-connect.md §9.5).
 
-The schema of the values is read from, and written as, JSON Schema; see `json_schema_read` and
-`json_schema_write`. Schemas are compiled once per topic and id, so that most messages cost one
+The schema of the values is read from, and written as, JSON Schema; see `json_schema_connect` and
+`json_schema_schema`. Schemas are compiled once per topic and id, so that most messages cost one
 comparison of their first five bytes, one `orjson` call and the work for their fields.
 
 Only values with a schema can be written. NaN and the infinities are texts, as in Jackson, and a
@@ -38,10 +38,11 @@ from penstock.schema_registry.framed import (
     WriteBytes,
     with_schema,
 )
-from penstock.schema_registry.json_schema_names import Options
-from penstock.schema_registry.json_schema_read import Document, connect_schema
-from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
-from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.json_schema_connect import Document, connect_schema
+from penstock.schema_registry.json_schema_names import ABSENT, Options
+from penstock.schema_registry.json_schema_read import reader
+from penstock.schema_registry.json_schema_schema import json_schema
+from penstock.schema_registry.json_schema_write import writer
 from penstock.schema_registry.wire import HEAD_SIZE, head
 
 # fmt: off

@@ -23,6 +23,17 @@ UNION_FIELD: Final = f"{UNION_NAME}field_"
 NULL_SYMBOL: Final = "<NULL>"
 """Represents null among the symbols of an enum."""
 
+
+class _Absent:
+    """The class of `ABSENT`."""
+
+    def __str__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = _Absent()
+"""The node of a missing property, as opposed to null."""
+
 CONNECT_TYPE: Final = "connect.type"
 CONNECT_VERSION: Final = "connect.version"
 CONNECT_PARAMETERS: Final = "connect.parameters"
@@ -50,7 +61,6 @@ def is_union(schema: Schema) -> bool:
     )
 
 
-def keyed_by_text(schema: Schema) -> bool:
-    """Whether a MAP's values are JSON objects; all others are lists of `{key, value}`."""
-    key = schema.key_schema
+def is_text_key(key: Schema | None) -> bool:
+    """Whether maps with such keys are JSON objects; all others are lists of `{key, value}`."""
     return key is not None and key.type is Type.STRING and not key.optional

@@ -39,7 +39,7 @@ from penstock.data.schema import (
 )
 from penstock.schema_registry import wire
 from penstock.schema_registry.avro import AVRO_CONVERTER, AvroConverter
-from penstock.schema_registry.avro_write_schema import WriteSettings, avro_schema
+from penstock.schema_registry.avro_schema import WriteSettings, avro_schema
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.transport import MockTransport
 

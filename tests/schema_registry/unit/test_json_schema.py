@@ -20,9 +20,10 @@ from penstock.data.records import Column
 from penstock.data.schema import Schema, Type, Value
 from penstock.errors import DataError
 from penstock.schema_registry.json_schema import JsonSchemaConverter
-from penstock.schema_registry.json_schema_names import ONE_OF_FIELD, Options
-from penstock.schema_registry.json_schema_values import ABSENT, reader, writer
-from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.json_schema_names import ABSENT, ONE_OF_FIELD, Options
+from penstock.schema_registry.json_schema_read import reader
+from penstock.schema_registry.json_schema_schema import json_schema
+from penstock.schema_registry.json_schema_write import writer
 from penstock.schema_registry.transport import MockTransport
 
 from .json_schema_examples import BOOK, COLOR, PLAIN, UNION_OF, one_of

@@ -18,9 +18,9 @@ from penstock.data.records import Column
 from penstock.data.schema import INT_BITS, Schema, Value, check, int_range
 from penstock.errors import DataError
 from penstock.schema_registry.json_schema import JsonSchemaConverter
+from penstock.schema_registry.json_schema_connect import Document, connect_schema
 from penstock.schema_registry.json_schema_names import ONE_OF, ONE_OF_FIELD, Options
-from penstock.schema_registry.json_schema_read import Document, connect_schema
-from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.json_schema_schema import json_schema
 from penstock.schema_registry.transport import MockTransport
 
 # The first message of a schema is slow: it compiles the schema.

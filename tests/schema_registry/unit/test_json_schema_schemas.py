@@ -11,10 +11,11 @@ import pytest
 from penstock.data import schema as s
 from penstock.data.schema import Schema, Type
 from penstock.errors import DataError
+from penstock.schema_registry.json_schema_connect import Document, connect_schema
 from penstock.schema_registry.json_schema_names import ENUM, GENERAL_ENUM, UNION, Options
-from penstock.schema_registry.json_schema_read import Document, connect_schema
-from penstock.schema_registry.json_schema_values import reader, writer
-from penstock.schema_registry.json_schema_write import json_schema
+from penstock.schema_registry.json_schema_read import reader
+from penstock.schema_registry.json_schema_schema import json_schema
+from penstock.schema_registry.json_schema_write import writer
 
 from .json_schema_examples import BOOK, COLOR, PERSON, PERSON_SCHEMA, PLAIN, UNION_OF, one_of
 

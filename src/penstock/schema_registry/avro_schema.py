@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
-from penstock.convert.logical import TEMPORAL_WRITERS
+from penstock.convert.logical import TEMPORAL_WRITERS, not_decimal
+from penstock.convert.shapes import Convert
 from penstock.data.avro import schema as names
 from penstock.data.avro.read import is_union
 from penstock.data.avro.schema import Node
+from penstock.data.logical import decimal_to_bytes
 from penstock.data.schema import Logical, Schema, Type, Value, pairs
 from penstock.errors import DataError
-from penstock.schema_registry.avro_decimal import decimal_writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +282,23 @@ class _SchemaWriter:
                 return next(iter(fields.values()), None) if is_union(schema) else fields
             case _:
                 return value
+
+
+def decimal_writer(schema: Schema, size: int | None = None) -> Convert:
+    """The function that writes a Decimal as bytes, or as a fixed of `size` bytes."""
+    scale = schema.scale
+
+    def prepare(value: Value) -> Value:
+        if not isinstance(value, Decimal):
+            raise not_decimal(value)
+        data = decimal_to_bytes(value, scale)
+        if size is None:
+            return data
+        if len(data) > size:
+            raise DataError(f"{value} does not fit the {size} bytes of {schema.name}")
+        return (b"\xff" if data[0] & 0x80 else b"\0") * (size - len(data)) + data
+
+    return prepare
 
 
 def _required(schema: Schema | None, kind: str) -> Schema:
