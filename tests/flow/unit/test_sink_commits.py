@@ -305,6 +305,24 @@ def test_no_more_is_committed_than_the_target_has(
     script.check()
 
 
+def test_a_task_that_stops_retries_its_flush_after_pauses_that_grow_and_warns_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "_LAST_COMMIT_S", 1.5)
+    run = begin(False, Batching())
+    script = Script(run)
+    script.records(AT, 2)
+    script.settle()
+    target = run.target
+    assert isinstance(target, Careless)
+    target.outcomes["flush"] = ["retriable"] * 100
+    before = target.calls.count("flush")
+    script.stop()
+    assert 3 <= target.calls.count("flush") - before <= 7, "after 0.1, 0.3, 0.7, 1.5 s"
+    warned = [r for r in caplog.records if "flush failed" in r.message and r.levelname != "DEBUG"]
+    assert len(warned) == 1
+
+
 Fails = Callable[[Script, Careless], None]
 
 

@@ -42,6 +42,8 @@ class Commits:
         self._obey_seeks = obey_seeks
         self._in_flight: dict[int, tuple[float, dict[TopicPartition, int]]] = {}
         self._tickets = 0
+        self._failure: str | None = None
+        """Why the last flush failed."""
         self.refusal: str | None = None
         """Why Kafka has refused the last commit."""
 
@@ -89,8 +91,14 @@ class Commits:
                 written = self._owned.reached(partitions)
                 offered = writer.pre_commit(dict(written)) if written else {}
         except Exception as error:
-            self._target.note_retry("flush failed, offsets are not committed", error)
+            problem, repeats = (
+                "flush failed, offsets are not committed",
+                str(error) == self._failure,
+            )
+            self._failure = str(error)
+            self._target.note_retry(problem, error, repeats=repeats)
             return False
+        self._failure = None
         self._reporting.flush()
         return self._owned.grant({at: offered[at] for at in offered.keys() & written.keys()})
 

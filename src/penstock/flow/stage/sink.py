@@ -15,6 +15,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 
 from penstock.api import RecordRef, SinkWriter, TopicPartition, Unavailable
+from penstock.backoff import Backoff
 from penstock.flow.messages import TaskOpened
 from penstock.flow.plan import SinkPlan
 from penstock.flow.stage.committing import Commits
@@ -45,6 +46,7 @@ from penstock.kafka.group_members import remove_member
 _RETRY_COMMIT_S: Final = 1.0
 _LAST_COMMIT_S: Final = 3.0
 _REJOIN_S: Final = 0.1
+_FLUSH_AGAIN: Final = Backoff(100, 1_600)
 _CLOSE_MS: Final = 1_000
 
 
@@ -298,10 +300,13 @@ class Consuming:
         until = time.monotonic() + min(_LAST_COMMIT_S, self._task.time_left())
         owned = self._owned.partitions
         with self._task.time.busy():
+            failures = 0
             while self._owned.is_certain and not self.commits.settle(owned, revoked=bool(owned)):
-                if time.monotonic() >= until:
+                remaining_s = until - time.monotonic()
+                if remaining_s <= 0:
                     break  # what was not flushed is read again
-                self._pause()
+                failures += 1
+                self._pause(min(_FLUSH_AGAIN.delay_ms(failures) / 1000, remaining_s))
         self._await_commits(until)  # one may be in flight
         while time.monotonic() < until:
             left_ms = int(max(1.0, (until - time.monotonic()) * 1000))
@@ -310,12 +315,12 @@ class Consuming:
             self._await_commits(until)
             if not self.commits.refused_by_rebalance:
                 break
-            self._pause()
+            self._pause(_REJOIN_S)
         self._task.reporting.flush()
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float) -> None:
         with self._task.turn:
-            self._task.turn.wait(_REJOIN_S)
+            self._task.turn.wait(seconds)
 
     def _await_commits(self, until: float) -> None:
         task, inbox = self._task, self._inbox

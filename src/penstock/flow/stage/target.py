@@ -33,9 +33,11 @@ class Target:
                 self._owned.doubt()
             raise
 
-    def note_retry(self, problem: str, error: Exception) -> None:
-        """Logs an error after which the writer is called again; raises any other."""
+    def note_retry(self, problem: str, error: Exception, *, repeats: bool = False) -> None:
+        """Logs an error after which the writer is called again, as a warning unless it `repeats`
+        the previous one; raises any other."""
         if not is_transient(error):
             raise error
-        log.warning("%s, retrying: %s", problem, error)
+        level = logging.DEBUG if repeats else logging.WARNING
+        log.log(level, "%s, retrying: %s", problem, error)
         self._count(Counts(retries=1))
