@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import Final
 
 import pytest
-from packaging.markers import default_environment
+from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -39,13 +39,18 @@ def requirements(name: str) -> list[Requirement]:
     return [Requirement(text) for text in distribution(name).requires or ()]
 
 
-def asked_for(name: str, extras: list[str], about: dict[str, str]) -> list[Requirement]:
-    """The dependencies of an installed package in the environment `about`."""
+@cache
+def holds(marker: Marker | None, python: str, machine: str, extra: str) -> bool:
+    about = {**environment(python, machine), "extra": extra}
+    return marker is None or marker.evaluate(about)
+
+
+def asked_for(name: str, extras: list[str], python: str, machine: str) -> list[Requirement]:
+    """The dependencies of an installed package with a Python on a machine."""
     return [
         each
         for each in requirements(name)
-        if each.marker is None
-        or any(each.marker.evaluate({**about, "extra": extra}) for extra in ("", *extras))
+        if any(holds(each.marker, python, machine, extra) for extra in ("", *extras))
     ]
 
 
@@ -58,7 +63,7 @@ def test_whatever_a_package_asks_for_is_pinned(file: str, python: str, machine: 
     absent = []
     for name, extras, _ in lines:
         try:
-            asked = asked_for(name, extras.split(","), environment(python, machine))
+            asked = asked_for(name, extras.split(","), python, machine)
         except PackageNotFoundError:  # for other Pythons
             continue
         absent += [

@@ -97,7 +97,7 @@ def test_two_ranges_have_each_record_once(
 ) -> None:
     its = reading(name, **options)
     assert its.splittable
-    for cut in range(0, len(data) + 1, 5 if name == "Parquet" else 1):
+    for cut in range(0, len(data) + 1, 29 if name == "Parquet" else 1):
         first = read(its, data, stop=cut)
         second = read(its, data, Position(0, cut))
         assert not first.failed | second.failed
