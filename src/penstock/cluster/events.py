@@ -322,6 +322,16 @@ class ConnectorPlanned:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectorFailed:
+    """A running connector instance has failed by itself."""
+
+    connector: str
+    run: int
+    trace: str
+    retriable: bool = False  # whether a retry may succeed
+
+
+@dataclass(frozen=True, slots=True)
 class ReconfigurationRequested:
     """A connector instance requests a reconfiguration of its tasks."""
 
@@ -398,6 +408,7 @@ Event = (
     | FenceForwarded
     | SessionKeyMade
     | ConnectorPlanned
+    | ConnectorFailed
     | ReconfigurationRequested
     | TasksForwarded
     | TaskStarted

@@ -223,3 +223,20 @@ def test_a_paused_connector_is_not_asked() -> None:
     worker.read(TargetState("c", Target.PAUSED))
     assert only(e.AskConnector, worker.tick(5_000)) == []
     assert worker.state.running.asking == {}
+
+
+def test_a_running_connector_that_fails_by_itself_is_shown_and_can_be_restarted() -> None:
+    worker = running(2)
+    run = worker.state.running.connectors["c"].run
+    commands = worker.take(e.ConnectorFailed("c", run, "boom"))
+    assert shown(commands) == [("c", "FAILED")]
+    assert only(e.StopTask, commands) == []
+    assert worker.state.running.connectors["c"].phase is RunPhase.FAILED
+    [start] = only(e.StartConnector, worker.take(e.Requested("r", e.RestartConnector("c"))))
+    assert start.run > run
+
+
+def test_the_failure_of_an_instance_that_runs_no_more_is_ignored() -> None:
+    worker = running(2)
+    run = worker.state.running.connectors["c"].run
+    assert worker.take(e.ConnectorFailed("c", run - 1, "boom")) == []

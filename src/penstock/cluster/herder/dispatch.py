@@ -79,6 +79,8 @@ def _take(turn: Turn, event: e.Event) -> None:
             writes.write(turn, None, None, e.Done(), [(key,)])
         case e.ConnectorPlanned():
             task_configs.on_planned(turn, event)
+        case e.ConnectorFailed():
+            task_configs.on_connector_failed(turn, event)
         case e.ReconfigurationRequested():
             task_configs.on_reconfiguration(turn, event)
         case e.TasksForwarded():

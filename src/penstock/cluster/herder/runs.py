@@ -38,7 +38,7 @@ PAUSED."""
 
 CONNECTOR_MOVES: Final[Mapping[RunPhase, frozenset[RunPhase]]] = {
     P.STARTING: frozenset({P.RUNNING, P.FAILED, P.PAUSED, P.STOPPED}),
-    P.RUNNING: frozenset({P.STARTING, P.PAUSED, P.STOPPED}),
+    P.RUNNING: frozenset({P.STARTING, P.FAILED, P.PAUSED, P.STOPPED}),
     P.PAUSED: frozenset({P.STARTING, P.STOPPED}),
     P.STOPPED: frozenset({P.STARTING, P.PAUSED}),
     P.FAILED: frozenset({P.STARTING, P.PAUSED, P.STOPPED}),

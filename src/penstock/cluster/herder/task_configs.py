@@ -12,7 +12,7 @@ from typing import Final
 from penstock.backoff import Backoff
 from penstock.cluster import events as e
 from penstock.cluster.herder import restarts, statuses, writes
-from penstock.cluster.herder.runs import RunPhase
+from penstock.cluster.herder.runs import Run, RunPhase
 from penstock.cluster.herder.state import Replan, Retry
 from penstock.cluster.herder.turn import Turn
 from penstock.cluster.herder.writes import RETRY_MIN_MS
@@ -34,9 +34,7 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
     if run.phase is not RunPhase.STARTING:
         return
     if event.trace is not None:
-        trace = restarts.recover(turn, name, event.trace, event.retriable)
-        turn.connectors.set(name, replace(run, phase=RunPhase.FAILED, trace=trace))
-        statuses.put_connector(turn, name, State.FAILED, trace)
+        _fail(turn, name, run, event.trace, event.retriable)
         return
     turn.connectors.set(name, replace(run, phase=RunPhase.RUNNING))
     if run.stale:
@@ -46,6 +44,21 @@ def on_planned(turn: Turn, event: e.ConnectorPlanned) -> None:
         asking = Replan(turn.now + event.again_ms, event.again_ms)
         turn.running = turn.running.with_asking(name, asking)
     _adopt(turn, name, event.configs)
+
+
+def on_connector_failed(turn: Turn, event: e.ConnectorFailed) -> None:
+    """A running connector instance has failed by itself; its tasks keep running."""
+    run = turn.connectors.get(event.connector)
+    if run is None or run.run != event.run or run.phase is not RunPhase.RUNNING:
+        return  # stopped, revoked or restarted meanwhile
+    turn.running = turn.running.with_asking(event.connector, None)
+    _fail(turn, event.connector, run, event.trace, event.retriable)
+
+
+def _fail(turn: Turn, name: str, run: Run, trace: str, retriable: bool) -> None:
+    trace = restarts.recover(turn, name, trace, retriable)
+    turn.connectors.set(name, replace(run, phase=RunPhase.FAILED, trace=trace))
+    statuses.put_connector(turn, name, State.FAILED, trace)
 
 
 def on_reconfiguration(turn: Turn, event: e.ReconfigurationRequested) -> None:
