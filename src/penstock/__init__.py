@@ -5,8 +5,8 @@ from typing import Final
 VERSION: Final = "0.1.0"
 """The version of penstock itself."""
 
-KAFKA_VERSION: Final = "4.2.0"
+KAFKA_VERSION: Final = "4.3.1"
 """The Kafka Connect release whose behaviour is matched; `GET /` and built-in plugins report it."""
 
-KAFKA_COMMIT: Final = "a18251bae0b825c6"
+KAFKA_COMMIT: Final = "26b251a451ce941d"
 """The commit that release reports in `GET /`."""

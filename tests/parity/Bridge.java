@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
@@ -424,5 +426,35 @@ public class Bridge {
             row.put("display_name", key.displayName);
         }
         return MAPPER.writeValueAsString(rows);
+    }
+
+    /** The settings that depend on each setting, in the order of `definition`. */
+    public static String dependents(ConfigDef definition) throws Exception {
+        ArrayNode rows = NODES.arrayNode();
+        Iterator keys = definition.configKeys().values().iterator();
+        while (keys.hasNext()) {
+            rows.add(((ConfigDef.ConfigKey) keys.next()).dependents.toString());
+        }
+        return MAPPER.writeValueAsString(rows);
+    }
+
+    /** What a connector's, a worker's or a client's configuration class declares. */
+    public static ConfigDef declared(String className) throws Exception {
+        Class known = Class.forName(className);
+        Method[] methods = known.getDeclaredMethods();
+        for (int i = 0; i < methods.length; i++) {
+            Class[] kinds = methods[i].getParameterTypes();
+            if (methods[i].getName().equals("configDef") && kinds.length == 0) {
+                return (ConfigDef) methods[i].invoke(null, new Object[0]);
+            }
+            if (methods[i].getName().equals("config") && kinds.length == 1) { // Crypto
+                Object system = kinds[0].getDeclaredField("SYSTEM").get(null);
+                methods[i].setAccessible(true);
+                return (ConfigDef) methods[i].invoke(null, new Object[] {system});
+            }
+        }
+        java.lang.reflect.Field field = known.getDeclaredField("CONFIG");
+        field.setAccessible(true);
+        return (ConfigDef) field.get(null);
     }
 }

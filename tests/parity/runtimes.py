@@ -17,7 +17,7 @@ from tests.servers.reference import reference_worker
 
 from .script import Ask, Reply
 
-START_S: Final = 60.0
+START_S: Final = 180.0
 STEP_S: Final = 90.0
 
 _BUSY: Final = (

@@ -719,7 +719,7 @@ _HAS_HEADER: Final = {
     "predicates.a.type": "org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
     "predicates.a.name": "h",
 }
-_RANGES: Final = ("4.2.0", "4.2", "9.9", "latest", "LATEST", "", " 4.2.0", "[1,5)", "[5,6)", "[1")
+_RANGES: Final = ("4.3.1", "4.3", "9.9", "latest", "LATEST", "", " 4.3.1", "[1,5)", "[5,6)", "[1")
 
 VERSIONS: Final = [
     *(get(f"/connector-plugins/FileStreamSource/config?version={quote(of)}") for of in _RANGES),
@@ -737,7 +737,7 @@ VERSIONS: Final = [
             {"value.converter.plugin.version": "9.9"},
             {"header.converter": _SIMPLE, "header.converter.plugin.version": "9.9"},
             {**_HOIST, "transforms.a.plugin.version": "9.9"},
-            {**_HOIST, "transforms.a.plugin.version": "4.2.0"},
+            {**_HOIST, "transforms.a.plugin.version": "4.3.1"},
             {**_HAS_HEADER, "predicates.a.plugin.version": "(,4)"},
         )
     ),

@@ -1,4 +1,7 @@
-"""The same requests to Kafka Connect 4.2.0 and to penstock: same answers, same bytes stored.
+"""The same requests to Kafka Connect 4.3.1 and to penstock: same answers, same bytes stored.
+
+Run as a program, this writes what Kafka Connect stores to `tests/golden/`:
+`python -m tests.parity.test_parity`.
 
 Accepted differences are rows of `ACCEPTED`, with their reasons. A row that no request needs any
 more fails `test_every_accepted_difference_is_still_there`.
@@ -9,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -21,7 +25,7 @@ from _pytest.mark import ParameterSet
 
 from penstock.kafka.broker import Broker
 from penstock.testing.topics import Topics
-from tests.places import ROOT
+from tests.places import ROOT, TESTS
 
 from .runtimes import Runtime, ours, reference
 from .script import SCRIPT, Ask, Reply
@@ -291,7 +295,7 @@ def _found(accepted: Sequence[Accepted]) -> str:
     rows = [f"| {each.name} | {each.reason} |\n".replace("\\", "\\\\") for each in accepted]
     return (
         f"{_BEGIN}\n`tests/parity` sends {len(SCRIPT)} valid, invalid, unusual and concurrent "
-        "requests to Kafka Connect 4.2.0 and to\npenstock, and compares statuses, headers, bodies "
+        "requests to Kafka Connect 4.3.1 and to\npenstock, and compares statuses, headers, bodies "
         "including the order of their members, and the records in the three\ninternal topics. The "
         "differences and their reasons, as listed in the test:\n\n| What | Why |\n|---|---|\n"
         + "".join(rows)
@@ -358,3 +362,23 @@ def test_both_make_a_session_key_of_the_same_shape(both: tuple[Transcript, Trans
         content = json.loads(value or "null")
         shapes.append((list(content), len(content["key"]), content["algorithm"]))
     assert shapes[0] == shapes[1]
+
+
+def capture() -> None:
+    """Writes the records of Kafka Connect's internal topics to `tests/golden/`."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with Broker(folder / "broker") as broker, reference(broker.bootstrap, folder) as runtime:
+            topics = Topics(broker.bootstrap)
+            transcript = _play(runtime, topics)
+        for topic, rows in (
+            ("configs", transcript.configs),
+            ("status", transcript.statuses),
+            ("offsets", transcript.offsets),
+        ):
+            lines = [json.dumps({"key": key, "value": value}) + "\n" for key, value in rows]
+            (TESTS / "golden" / f"{topic}.jsonl").write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    capture()

@@ -1,4 +1,4 @@
-"""Standalone mode: the same requests to Kafka Connect 4.2.0 and to penstock, and one offset file
+"""Standalone mode: the same requests to Kafka Connect 4.3.1 and to penstock, and one offset file
 that goes back and forth between them."""
 
 from __future__ import annotations

@@ -524,7 +524,7 @@ def _alike(value: bytes | None) -> bytes:
     UNASSIGNED, Kafka Connect reports the version or not, depending on timing."""
     text = re.sub(rb'"generation":\d+', b'"generation":0', value or b"")
     text = re.sub(rb'"discoverTimestamp":\d+', b'"discoverTimestamp":0', text)
-    text = re.sub(rb'("state":"UNASSIGNED".*"version":)"4.2.0"', rb"\1null", text)
+    text = re.sub(rb'("state":"UNASSIGNED".*"version":)"4.3.1"', rb"\1null", text)
     return re.sub(rb'"trace":"(?:[^"\\]|\\.)*"', b'"trace":"@"', text)
 
 

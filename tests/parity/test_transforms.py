@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,6 +21,8 @@ from .typed import Json
 
 GOLDEN: Final = TESTS / "golden" / "transforms.jsonl.gz"
 PACKAGE: Final = "org.apache.kafka.connect.transforms"
+IDENTITY: Final = re.compile(r"(?<=[A-Za-z])@[0-9a-f]{6,8}\b")
+"""An object without a text of its own: another one in every JVM."""
 PLUGINS: Final = sorted({case.plugin for case in CASES})
 
 
@@ -29,7 +32,7 @@ def answer(connect: KafkaConnect, case: Case) -> Json:
     found = connect.apply(f"{PACKAGE}.{case.plugin}", case.config, records)
     asked = {"plugin": case.plugin, "config": case.config}
     if isinstance(found, dict):
-        return {**asked, **found}
+        return {**asked, "refused": [IDENTITY.sub("@", text) for text in found["refused"]]}
     answers = ("same" if one == record else one for one, record in zip(found, records, strict=True))
     return {**asked, "answers": dict(zip(case.records, answers, strict=True))}
 

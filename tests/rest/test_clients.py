@@ -154,7 +154,7 @@ def refused(call: Callable[[], object], status: int, text: str) -> None:
 def test_kafka_connect_py(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     repertoire = Repertoire(monkeypatch, KafkaConnect)
     client, name = KafkaConnect(site.url), "kc-py"
-    assert client.get_cluster_info()["version"] == "4.2.0"
+    assert client.get_cluster_info()["version"] == "4.3.1"
     assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in {
         plugin["class"] for plugin in client.list_connector_plugins()
     }
@@ -268,7 +268,7 @@ def test_the_command_of_kafka_connect_py(site: Site) -> None:
         assert ran.exit_code == 0, ran.output
         return json.loads(ran.output) if ran.output.strip() else None
 
-    assert run("info")["version"] == "4.2.0"
+    assert run("info")["version"] == "4.3.1"
     assert run("list-plugins")
     data = json.dumps({"name": name, "config": site.config})
     assert run("create", "--config-data", data)["name"] == name
@@ -309,9 +309,9 @@ def test_kafka_connect_api(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     place, name = urlsplit(site.url), "kc-api"
     api = Api(hostname=place.hostname, port=place.port)
     assert repr(api) == site.url
-    assert Api(url=site.url, username="someone", password="secret").get("/")["version"] == "4.2.0"
+    assert Api(url=site.url, username="someone", password="secret").get("/")["version"] == "4.3.1"
     cluster = Cluster(api)
-    assert cluster.version == "4.2.0"
+    assert cluster.version == "4.3.1"
     assert cluster.kafka_cluster in repr(cluster)
     assert cluster.connectors == {}
 
@@ -512,7 +512,7 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
     assert result["missed"] == []
     reported = {each["what"]: each for each in result["told"]}
     # axios sends a POST or PUT without a body as a form (its default type), and Kafka Connect
-    # 4.2.0 refuses that with 415, too.
+    # 4.3.1 refuses that with 415, too.
     statuses = {what: each.get("status") for what, each in reported.items()}
     assert statuses == {
         "getCluster": 200,
@@ -554,7 +554,7 @@ def test_kafka_connect_client(site: Site, node_modules: Path) -> None:
     }
     assert "TypeError" in reported["getTopics"]["error"]
     bodies = {what: each.get("body") for what, each in reported.items()}
-    assert bodies["getCluster"]["version"] == "4.2.0"
+    assert bodies["getCluster"]["version"] == "4.3.1"
     assert len(bodies["getConnectorPlugins"]) == len(builtin_connectors())
     assert len(bodies["getConnectorPlugins"]) < len(bodies["getConnectorPlugins all"])
     assert bodies["validate"]["error_count"] == 0

@@ -95,7 +95,7 @@ def test_every_line_arrives_once_and_in_order(pipe: Pipe, topics: Topics) -> Non
 
 
 def test_the_status_tells_state_place_and_type(pipe: Pipe) -> None:
-    place = {"state": "RUNNING", "worker_id": pipe.worker.id, "version": "4.2.0"}
+    place = {"state": "RUNNING", "worker_id": pipe.worker.id, "version": "4.3.1"}
     assert pipe.worker.status("src") == {
         "name": "src",
         "connector": place,

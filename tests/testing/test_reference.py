@@ -14,7 +14,7 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in place of the jars, and a program in place of Java that prints its arguments."""
     folder = tmp_path / "jars"
     folder.mkdir()
-    for name in ("connect-runtime-4.2.0.jar", "connect-file-4.2.0.jar", "kafka-clients-4.2.0.jar"):
+    for name in ("connect-runtime-4.3.1.jar", "connect-file-4.3.1.jar", "kafka-clients-4.3.1.jar"):
         (folder / name).touch()
     java = tmp_path / "java"
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
@@ -51,8 +51,8 @@ def test_the_file_connectors_are_a_plugin_and_not_on_the_class_path(
     written = parse_properties(worker.file.read_bytes())
     plugins = Path(written.pop("plugin.path"))
     assert written == settings
-    assert (plugins / "file" / "connect-file-4.2.0.jar").resolve() == (
-        connect / "connect-file-4.2.0.jar"
+    assert (plugins / "file" / "connect-file-4.3.1.jar").resolve() == (
+        connect / "connect-file-4.3.1.jar"
     )
     assert f"-Dlog4j2.configurationFile={home / 'reference.log4j2.properties'}" in said
 

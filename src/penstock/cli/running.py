@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import click
 
-from penstock import KAFKA_VERSION
 from penstock.errors import StartupFailed
 from penstock.host import jars, logs
 
@@ -91,7 +90,8 @@ def broker(port: int, data: Path | None, debug: bool) -> None:
     embedded = Broker(data or jars.home() / "broker", port=port, say=click.echo)
     try:
         embedded.start()
-        click.echo(f"Kafka {KAFKA_VERSION} listens on {embedded.bootstrap}; Ctrl-C stops it.")
+        version = jars.version("broker", "kafka-clients")
+        click.echo(f"Kafka {version} listens on {embedded.bootstrap}; Ctrl-C stops it.")
         code = embedded.wait()
     except KeyboardInterrupt:
         return

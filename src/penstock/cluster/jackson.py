@@ -1,6 +1,6 @@
 """JSON as the JVM worker's Jackson writes it, byte for byte: compact, raw UTF-8, but `\\u001F` for
 control characters and two surrogate escapes for a character beyond U+FFFF (observed with
-connect-json 4.2.0)."""
+connect-json 4.3.1)."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ class State(StrEnum):
 
 
 VERSIONED: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED})
-"""The states with which a 4.2.0 worker reports the version of the plugin it runs, or ran."""
+"""The states with which a 4.3.1 worker reports the version of the plugin it runs, or ran."""
 
 
 @dataclass(frozen=True, slots=True)

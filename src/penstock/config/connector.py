@@ -1,6 +1,6 @@
 """The settings of all connectors, and the rules between them (kafka-connect.md §3).
 
-The keys are in `connector_keys`. `SOURCE` and `SINK` are Kafka Connect 4.2.0's, in its order.
+The keys are in `connector_keys`. `SOURCE` and `SINK` are Kafka Connect 4.3.1's, in its order.
 `enrich` adds the settings that others imply: those of each transformation and predicate.
 
     >>> values = SINK.validate({"name": "s", "connector.class": "FileStreamSink"})

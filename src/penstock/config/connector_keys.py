@@ -1,6 +1,6 @@
 """The settings of all connectors as `Key`s (kafka-connect.md §3); `connector` composes them.
 
-Names, types, defaults, checks and order are those of Kafka Connect 4.2.0.
+Names, types, defaults, checks and order are those of Kafka Connect 4.3.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Settings and validation results as REST JSON, Markdown and `--help`.
 
-The JSON is that of Kafka Connect 4.2.0, member for member and in its order; the dicts are ready
+The JSON is that of Kafka Connect 4.3.1, member for member and in its order; the dicts are ready
 for any JSON encoder (kafka-connect.md §1.8).
 
     >>> from penstock.config.define import INT, ConfigDef, Key
@@ -110,7 +110,7 @@ def config_key_info(key: Key[Any], prefix: str = "") -> Json:
         "importance": key.importance.value,
         "documentation": key.doc,
         "group": key.group,
-        # As in 4.2.0 workers (captured); older ones called it "order".
+        # As in 4.3.1 workers (captured); older ones called it "order".
         "order_in_group": key.order,
         "width": key.width.value,
         "display_name": key.name if key.display_name is None else key.display_name,

@@ -1,6 +1,6 @@
 """The settings of a worker, a `Key` each (kafka-connect.md §2); `worker` reads them.
 
-Names, types, defaults and checks are those of Kafka Connect 4.2.0.
+Names, types, defaults and checks are those of Kafka Connect 4.3.1.
 """
 
 from __future__ import annotations

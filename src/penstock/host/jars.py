@@ -65,6 +65,11 @@ def locked(which: str) -> list[Jar]:
     return [Jar(*_coordinates(text), sha256=sha256) for kind, text, sha256 in rows if kind == which]
 
 
+def version(which: str, name: str) -> str:
+    """The version of a jar of a set, such as `kafka-clients` of `broker`."""
+    return next(jar.version for jar in locked(which) if jar.name == name)
+
+
 def _coordinates(text: str) -> tuple[str, str, str]:
     group, name, version = text.split(":")
     return group, name, version

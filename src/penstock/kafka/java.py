@@ -1,6 +1,6 @@
 """The settings of Java's Kafka clients that ours have, too: one table with their types, the values
 that Java accepts, and their names for librdkafka and kafka-python. Names, checks and messages are
-those of Kafka 4.2.0.
+those of Kafka 4.3.1.
 
     >>> PRODUCER.parse({"acks": "2", "batch.size": "-1"})
     Traceback (most recent call last):

@@ -143,7 +143,7 @@ class Validator:
 
     def _offered(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a validation shows them, with the worker's defaults. As in
-        4.2.0, topic creation groups are checked only when the connector starts."""
+        4.3.1, topic creation groups are checked only when the connector starts."""
         defaults = {key.name: self._worker.props.get(key.name) for key in _CONVERTERS}
         defaults[keys.HEADER_CONVERTER.name] = self._worker[worker_keys.HEADER_CONVERTER]
         definition = connector_rules.enrich(
@@ -431,7 +431,7 @@ def _other_version(
     key: Key[Any], cls: PluginClass, props: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str]]:
     """Problems of a class and its requested version, each reported for both settings, as in
-    4.2.0."""
+    4.3.1."""
     version = (
         keys.CONNECTOR_VERSION.name if key is keys.CONNECTOR_CLASS else f"{key.name}.plugin.version"
     )

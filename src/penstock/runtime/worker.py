@@ -317,7 +317,7 @@ class Worker:
             log.warning("failed to set the level of logger '%s': %s", command.namespace, error)
 
     def _versioned(self, record: StatusRecord) -> StatusRecord:
-        """The record with the plugin's version, in the states in which a 4.2.0 worker adds it."""
+        """The record with the plugin's version, in the states in which a 4.3.1 worker adds it."""
         if isinstance(record, TopicStatus) or record.status is None:
             return record
         connector = record.task.connector if isinstance(record, TaskStatus) else record.connector

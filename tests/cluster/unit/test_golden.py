@@ -1,4 +1,4 @@
-"""Records that a Kafka Connect 4.2.0 worker wrote, read and written again: not a byte differs.
+"""Records that a Kafka Connect 4.3.1 worker wrote, read and written again: not a byte differs.
 
 The files under `tests/golden/` hold its config, status and offset topics after connectors were
 created, paused, resumed, changed, restarted, stopped, broken and deleted. Placeholders replace only

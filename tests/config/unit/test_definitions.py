@@ -13,7 +13,7 @@ from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.config.worker_keys import DISTRIBUTED, STANDALONE
 
-CAPTURED = Path(__file__).with_name("kafka-4.2.0-definitions.tsv")
+CAPTURED = Path(__file__).with_name("kafka-definitions.tsv")
 DEFINITIONS = {
     "source": SOURCE,
     "sink": SINK,

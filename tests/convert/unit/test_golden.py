@@ -1,4 +1,4 @@
-"""Converters, `Values` and projection against Kafka Connect 4.2.0's answers to the same cases.
+"""Converters, `Values` and projection against Kafka Connect 4.3.1's answers to the same cases.
 
 `tests/parity/test_converters.py` captured the answers and requests them again. Bytes of JSON are
 compared by value: the spelling of numbers and escapes is up to the writer, and Kafka Connect

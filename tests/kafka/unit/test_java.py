@@ -16,7 +16,7 @@ from penstock.config.define import ConfigDef, Key
 from penstock.errors import ConfigInvalid
 from penstock.kafka import clients, java
 
-CAPTURED = Path(__file__).with_name("kafka-4.2.0-clients.tsv")
+CAPTURED = Path(__file__).with_name("kafka-clients.tsv")
 DEFINITIONS = {"producer": java.PRODUCER, "consumer": java.CONSUMER, "admin": java.CONNECTION}
 MOST = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 NEED: Mapping[str, Mapping[str, str]] = {

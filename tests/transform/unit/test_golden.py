@@ -255,4 +255,4 @@ def test_every_plugin_is_found_by_its_class_name() -> None:
     for cls in BUILT_IN:
         find = registry.predicate if issubclass(cls, Predicate) else registry.transform
         assert find(cls.plugin.class_name) is cls
-        assert cls.plugin.version == "4.2.0"
+        assert cls.plugin.version == "4.3.1"
