@@ -60,11 +60,12 @@ class KafkaConnect:
 
     @classmethod
     @contextmanager
-    def started(cls) -> Iterator[KafkaConnect]:
-        """A JVM that lives as long as the block; StartupFailed if it does not start."""
+    def started(cls, family: str = "connect") -> Iterator[KafkaConnect]:
+        """A JVM with the jars of a family, which lives as long as the block; StartupFailed if it
+        does not start."""
         spark = _spark_jars()
         own = [_one(spark, pattern) for pattern in ("py4j-*", "janino-*", "commons-compiler-*")]
-        classes = [*own, *sorted(jars.folder("connect").glob("*.jar"))]
+        classes = [*own, *sorted(jars.folder(family).glob("*.jar"))]
         command = [jars.java(), *_OPTIONS, "-cp", os.pathsep.join(map(str, classes))]
         # Port 0: a free one, which it prints. It ends when its standard input does.
         command += ["py4j.GatewayServer", "--die-on-broken-pipe", "0"]

@@ -1,5 +1,5 @@
 """Cases for Kafka Connect's transformations and predicates: configurations, and the records that
-each is applied to. The answers are in tests/golden/transforms.jsonl.gz.gz."""
+each is applied to. The answers are in tests/golden/transforms.jsonl.gz."""
 
 from __future__ import annotations
 
@@ -403,6 +403,18 @@ def _replace() -> Iterable[Case]:
         yield Case("ValueToKey", {**config}, BOTH)
     yield Case("ValueToKey", {"fields": "note,half", **NO_DEFAULTS}, ("full", "sparse"))
     yield Case("ValueToKey", {"fields": "seven", **NO_DEFAULTS}, ("full", "sparse"))
+    for fields, version in (
+        ("inner.x", "V1"), ("inner.x", "V2"), ("inner.deep.z,inner.x,id", "v2"), ("a", "V2"),
+        ("inner.y", "V2"), ("`a.b`", "V2"), ("inner.nope", "V2"), ("id.x", "V2"), ("in.b", "V2"),
+        ("none.x", "V2"), ("inner.deep", "V2"), ("inner.`x`", "V2"), ("inner.", "V2"),
+        (".x", "V2"), ("``", "V2"), ("a..b", "V2"), ("inner.`x", "V2"), ("inner.x,inner.x", "V2"),
+        ("inner.x,`inner`.x", "V2"), ("seven,note", "V2"), ("x", "V3"), ("a,,b", "V2"),
+        ("tags.x", "V2"), ("in.b,missing.x", "V2"), ("", "V2"),
+    ):  # fmt: skip
+        config: Config = {"fields": fields, "field.syntax.version": version}
+        yield Case("ValueToKey", config, BOTH)
+        if fields in ("inner.y", "in.b", "inner.deep", "seven,note"):
+            yield Case("ValueToKey", {**config, **NO_DEFAULTS}, STRUCTS)
 
 
 def _headers() -> Iterable[Case]:

@@ -14,7 +14,7 @@ from penstock.errors import ConfigInvalid
 
 # fmt: off
 FIELD_SYNTAX: Final = choice("field.syntax.version", "V1", ("V1", "V2"),
-    "The syntax of `field`: V1 is the name of a top-level field, V2 a path, in which dots lead "
+    "The syntax of fields: V1 is the name of a top-level field, V2 a path, in which dots lead "
     "into nested structs or maps. Put a name that contains dots in backticks.", ignore_case=True,
     importance=HIGH)
 # fmt: on

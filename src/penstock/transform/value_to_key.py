@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from penstock.config.checks import entries
 from penstock.config.declare import listing
@@ -10,17 +11,29 @@ from penstock.config.define import HIGH, REQUIRED, Config, ConfigDef
 from penstock.data.records import Failed, Records
 from penstock.data.schema import Field, Schema, Type, Value
 from penstock.errors import DataError
-from penstock.transform.java import null_in_field
+from penstock.transform.field_path import FIELD_SYNTAX, steps_of
+from penstock.transform.java import not_a_map, null_in_field
 from penstock.transform.settings import REPLACE_NULL, plugin
-from penstock.transform.side import Plan, Rows, SideTransform, defaults_of, is_record
+from penstock.transform.side import Change, Plan, Rows, SideTransform, is_record
 
 # fmt: off
 FIELDS: Final = listing("fields", REQUIRED,
-    "The fields of the value for the key.", check=entries(may_be_empty=False, may_repeat=True),
-    importance=HIGH)
+    "The fields of the value for the key, or the paths to them. A field of the key is named as it "
+    "is written here.", check=entries(may_be_empty=False, may_repeat=True), importance=HIGH)
 # fmt: on
 
-VALUE_TO_KEY: Final = ConfigDef(FIELDS, REPLACE_NULL)
+VALUE_TO_KEY: Final = ConfigDef(FIELDS, REPLACE_NULL, FIELD_SYNTAX)
+
+
+class Source(NamedTuple):
+    """A field of the key and where it is in the value: the structs or maps above it, from the top,
+    each with its default if null is replaced, and its name in the last one."""
+
+    name: str
+    above: Sequence[tuple[str, Value]]
+    last: str
+    default: Value = None
+    schema: Schema | None = None
 
 
 class ValueToKey(SideTransform):
@@ -31,40 +44,84 @@ class ValueToKey(SideTransform):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self._names = tuple(dict.fromkeys(config[FIELDS]))
+        version = config[FIELD_SYNTAX]
+        self._paths = {name: steps_of(name, version) for name in config[FIELDS]}
         self._replace_null = config[REPLACE_NULL]
 
     def apply(self, records: Records, failed: Failed) -> Records:
         return records.with_keys(self.changed(records, records.values, failed))
 
     def plan(self, schema: Schema | None) -> Plan:
-        names = self._names
         if schema is None:
-
-            def copy(values: list[Value], rows: Rows) -> list[Value]:
-                return [{name: value.get(name) for name in names} for value in values]
-
-            return self.planned(None, None, copy)
+            return self.planned(None, None, _from_maps(self._paths))
         if not is_record(schema):
             return self.planned(schema, schema, lambda values, rows: values)
-        fields: list[Field] = []
-        for at, name in enumerate(names):
-            field = schema.field(name)
-            if field is None:
-                raise DataError(f"Field does not exist: {name}")
-            fields.append(Field(name, at, field.schema))
-        defaults = defaults_of(schema, replace_null=self._replace_null)
+        sources = [self._source(schema, name, steps) for name, steps in self._paths.items()]
+        fields = [
+            Field(source.name, at, source.schema)
+            for at, source in enumerate(sources)
+            if source.schema is not None
+        ]
+        return self.planned(
+            schema, Schema(Type.STRUCT, fields=tuple(fields)), _from_structs(sources)
+        )
 
-        def key_of(value: Value) -> Value:
-            key: dict[str, Value] = {}
-            for field in fields:
-                cell = value.get(field.name)
-                if cell is None:
-                    cell = defaults.get(field.name)
-                    if cell is None and not field.schema.optional:
-                        raise null_in_field(field.name, field.schema)
-                key[field.name] = cell
-            return key
+    def _source(self, schema: Schema, name: str, steps: Sequence[str]) -> Source:
+        above: list[tuple[str, Value]] = []
+        for step in steps[:-1]:
+            schema = _field(schema, step, name)
+            above.append((step, schema.default))  # on the path, defaults apply in any case
+        last = steps[-1]
+        schema = _field(schema, last, name)
+        return Source(name, above, last, schema.default if self._replace_null else None, schema)
 
-        new = Schema(Type.STRUCT, fields=tuple(fields))
-        return self.planned(schema, new, lambda values, rows: [key_of(value) for value in values])
+
+def _field(schema: Schema, step: str, name: str) -> Schema:
+    if schema.type is not Type.STRUCT:
+        raise DataError("Cannot look up fields on non-struct type")
+    field = schema.field(step)
+    if field is None:
+        raise DataError(f"Field does not exist: {name}")
+    return field.schema
+
+
+def _from_structs(sources: Sequence[Source]) -> Change:
+    def key_of(value: Value) -> Value:
+        key: dict[str, Value] = {}
+        for name, above, last, default, schema in sources:
+            cell: Value = None
+            holder = value
+            for step, held in above:
+                holder = held if (inner := holder.get(step)) is None else inner
+                if holder is None:
+                    break
+            else:
+                cell = default if (own := holder.get(last)) is None else own
+            if cell is None and schema is not None and not schema.optional:
+                raise null_in_field(name, schema)
+            key[name] = cell
+        return key
+
+    return lambda values, rows: [key_of(value) for value in values]
+
+
+def _from_maps(paths: dict[str, tuple[str, ...]]) -> Change:
+    if all(len(steps) == 1 for steps in paths.values()):
+        names = [(name, steps[0]) for name, steps in paths.items()]
+        return lambda values, rows: [
+            {name: value.get(step) for name, step in names} for value in values
+        ]
+
+    def found(value: Value, steps: Sequence[str]) -> Value:
+        for step in steps[:-1]:
+            value = value.get(step)
+            if value is None:
+                return None
+            if not isinstance(value, dict):
+                raise not_a_map(value, "nested field access")
+        return value.get(steps[-1])
+
+    def copy(values: list[Value], rows: Rows) -> list[Value]:
+        return [{name: found(value, steps) for name, steps in paths.items()} for value in values]
+
+    return copy
