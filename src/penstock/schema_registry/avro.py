@@ -21,7 +21,7 @@ from penstock.data.avro.read import ReadSettings, connect_schema, reader
 from penstock.data.schema import Schema
 from penstock.schema_registry import settings
 from penstock.schema_registry.avro_schema import WriteSettings, avro_schema
-from penstock.schema_registry.avro_write import Writer, writer
+from penstock.schema_registry.avro_write import AvroWriter, writer
 from penstock.schema_registry.client import RegistrySchema
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
 from penstock.schema_registry.framed import FramedConverter, Own, ReadBytes, Target, WriteBytes
@@ -97,7 +97,7 @@ class AvroConverter(FramedConverter[_Parsed, _Parsed]):
             optional_keys=config[OPTIONAL_KEYS],
         )
         size = config[settings.CACHE_SIZE]
-        self._writers: LruCache[tuple[Schema | None, RegistrySchema], Writer] = LruCache(size)
+        self._writers: LruCache[tuple[Schema | None, RegistrySchema], AvroWriter] = LruCache(size)
 
     def parse(self, text: str, built_on: Mapping[str, str]) -> _Parsed:
         return _Parsed(*names.parse(text, built_on))

@@ -39,7 +39,7 @@ from penstock.schema_registry.framed import WriteBytes
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class AvroWriter:
     """Writes values of one Connect schema as data of one Avro schema, in two steps."""
 
     prepare: Convert
@@ -61,7 +61,9 @@ class Writer:
         return write
 
 
-def writer(schema: Schema | None, target: Node, named: Nodes, settings: WriteSettings) -> Writer:
+def writer(
+    schema: Schema | None, target: Node, named: Nodes, settings: WriteSettings
+) -> AvroWriter:
     """The writer of values of `schema` as data of the Avro schema `target`.
 
     BYTES at the top are written unchanged. Raises DataError if no value of `schema` can be written
@@ -69,8 +71,10 @@ def writer(schema: Schema | None, target: Node, named: Nodes, settings: WriteSet
     """
     preparer = _Preparer(settings, named)
     if kind_of(target, named) == "bytes" and schema is not None:
-        return Writer(preparer.value(schema, target), bytes, may_be_absent=False)
-    return Writer(preparer.slot(schema, target), encoder(target, named), isinstance(target, list))
+        return AvroWriter(preparer.value(schema, target), bytes, may_be_absent=False)
+    return AvroWriter(
+        preparer.slot(schema, target), encoder(target, named), isinstance(target, list)
+    )
 
 
 _NATURAL: Final[Mapping[Type, type]] = {

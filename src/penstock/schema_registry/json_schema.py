@@ -176,11 +176,11 @@ def _bytes_writer(start: bytes, write: Write, validator: Any) -> WriteBytes:
     return to_valid_bytes
 
 
-class NotValid(ValueError):
+class JsonInvalid(ValueError):
     """A message is not valid for its schema (`json.fail.invalid.schema`)."""
 
 
 def _validate(validator: Any, data: bytes) -> None:
     error = best_match(validator.iter_errors(json.loads(data)))
     if error is not None:
-        raise NotValid(f"JSON does not match the schema: {error.json_path}: {error.message}")
+        raise JsonInvalid(f"JSON does not match the schema: {error.json_path}: {error.message}")

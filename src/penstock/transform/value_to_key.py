@@ -25,7 +25,7 @@ FIELDS: Final = listing("fields", REQUIRED,
 VALUE_TO_KEY: Final = ConfigDef(FIELDS, REPLACE_NULL, FIELD_SYNTAX)
 
 
-class Source(NamedTuple):
+class FieldSource(NamedTuple):
     """A field of the key and where it is in the value: the structs or maps above it, from the top,
     each with its default if null is replaced, and its name in the last one."""
 
@@ -66,14 +66,16 @@ class ValueToKey(SideTransform):
             schema, Schema(Type.STRUCT, fields=tuple(fields)), _from_structs(sources)
         )
 
-    def _source(self, schema: Schema, name: str, steps: Sequence[str]) -> Source:
+    def _source(self, schema: Schema, name: str, steps: Sequence[str]) -> FieldSource:
         above: list[tuple[str, Value]] = []
         for step in steps[:-1]:
             schema = _field(schema, step, name)
             above.append((step, schema.default))  # on the path, defaults apply in any case
         last = steps[-1]
         schema = _field(schema, last, name)
-        return Source(name, above, last, schema.default if self._replace_null else None, schema)
+        return FieldSource(
+            name, above, last, schema.default if self._replace_null else None, schema
+        )
 
 
 def _field(schema: Schema, step: str, name: str) -> Schema:
@@ -85,7 +87,7 @@ def _field(schema: Schema, step: str, name: str) -> Schema:
     return field.schema
 
 
-def _from_structs(sources: Sequence[Source]) -> Change:
+def _from_structs(sources: Sequence[FieldSource]) -> Change:
     def key_of(value: Value) -> Value:
         key: dict[str, Value] = {}
         for name, above, last, default, schema in sources:

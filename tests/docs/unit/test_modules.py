@@ -20,7 +20,6 @@ MOST_LINES = 600
 TABLES = {
     "cluster/events.py": "the catalogue of the herder's events, requests and commands",
     "runtime/metric_table.py": "the catalogue of a worker's metrics",
-    "connectors/files/settings/sink.py": "the catalogue of the settings of sinks of files",
 }
 CORE = ("cluster", "runtime", "flow", "kafka", "offsets", "rest", "host")
 MOST_LINES_OF_A_CLASS = 250
