@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
@@ -149,9 +149,7 @@ def java() -> str:
             f"No Java found: {variable} does not lead to a 'java' program. "
             f"Install Java {JAVA_MIN} or newer, or set JAVA_HOME to where it is installed."
         )
-    answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    printed = answer.stderr + answer.stdout
-    version = java_version(printed)
+    version, printed = _version(program)
     if version is None:
         raise StartupFailed(f"'{program} -version' printed no version, only: {printed.strip()!r}")
     if version < JAVA_MIN:
@@ -160,6 +158,19 @@ def java() -> str:
             "newer. Install it, or set JAVA_HOME to a newer one."
         )
     return program
+
+
+def _version(program: str) -> tuple[int | None, str]:
+    """The feature release of a `java` program, and the text that states it: the file `release` of
+    its installation, or else what the program prints."""
+    release = Path(program).resolve().parent.parent / "release"
+    with suppress(OSError):
+        stated = release.read_text()
+        if line := re.search(r'^JAVA_VERSION="(.+)"$', stated, re.MULTILINE):
+            return java_version(f'version "{line[1]}"'), stated
+    answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    printed = answer.stderr + answer.stdout
+    return java_version(printed), printed
 
 
 def java_version(printed: str) -> int | None:

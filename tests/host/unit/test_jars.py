@@ -89,6 +89,20 @@ def test_a_java_that_is_too_old_is_named_with_what_is_needed(
     assert "Java 17 or newer" in str(refused.value)
 
 
+@pytest.mark.parametrize(("stated", "accepted"), [("17.0.15", True), ("1.8.0_402", False)])
+def test_an_installation_states_its_version_so_that_java_need_not_run(
+    fake_java: Callable[..., Path], stated: str, accepted: bool
+) -> None:
+    program = fake_java("no answer")
+    release = program.parent.parent / "release"
+    release.write_text(f'IMPLEMENTOR="Debian"\nJAVA_VERSION="{stated}"\n')
+    if accepted:
+        assert jars.java() == str(program)
+    else:
+        with pytest.raises(StartupFailed, match="Java 8 is too old"):
+            jars.java()
+
+
 def test_a_java_that_prints_no_version_is_refused(fake_java: Callable[..., Path]) -> None:
     fake_java("no runtime here")
     with pytest.raises(StartupFailed, match="printed no version, only: 'no runtime here'"):
