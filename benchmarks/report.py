@@ -180,6 +180,10 @@ def _transforming(scenario: str, kind: str) -> tuple[Row, ...]:
 
 ROWS: Final = (
     Row("start", "rest_s", "process start to REST", "s", _ratio_at_most(0.4)),
+    Row("start", "connectors_s", "  to the list of connectors", "s", _ratio_at_most(0.3)),
+    Row("start", "source_s", "  to the first record of a source", "s", _ratio_at_most(1.0)),
+    Row("start", "sink_s", "  to the first record of a sink", "s", _ratio_at_most(1.0)),
+    Row("start", "cpu_s", "  CPU time until then", "s"),
     *_moving("source", "file → topic", _ratio_at_least(4)),
     *_moving("sink-lines", "topic → file, text", None),
     *_moving("sink-json", "topic → file, JSON", _ratio_at_least(2)),

@@ -55,6 +55,8 @@ class Session:
         self.worker = self._made()
         self.rest_s = 0.0
         """From the start of the process to the first answer."""
+        self.connectors_s = 0.0
+        """From the start of the process to the list of connectors."""
 
     @property
     def status_topic(self) -> str:
@@ -100,6 +102,8 @@ class Session:
     def start(self) -> None:
         self._start(self.worker)
         self.rest_s = time.monotonic() - self.worker.started
+        wait_until(lambda: self.worker.answers("/connectors"), START_S, "connectors", _LOOK_S)
+        self.connectors_s = time.monotonic() - self.worker.started
         connectors = self.worker.request("GET", "/connectors").json()
         if connectors:
             raise RunFailed(f"the worker should have no connectors, it has {connectors}")

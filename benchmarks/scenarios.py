@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -216,7 +217,29 @@ def delete_topics(topics: Topics, names: Iterable[str]) -> None:
 
 
 def start(session: Session, load: Load, note: Note) -> None:
-    """Only the start, which is measured whenever a worker starts."""
+    """From the start of the process, cold: until the worker lists its connectors, until the first
+    record of a source and the first of a sink have moved; and the CPU time until then."""
+    note("connectors_s", session.connectors_s)
+    source, sink = session.name("start"), session.name("start")
+    into, out = (session.folder / f"{name}.txt" for name in (source, sink))
+    inputs.write_file(into, LINES, 1)
+    inputs.fill_topic(session.topics, sink, LINES, 1)
+    session.topics.create(source)
+    ends = topic_ends(session.topics, [source])
+    began = session.worker.started
+    with session.running({source: source_config(into, source), sink: sink_config(sink, out)}):
+        watches = {"source_s": ends, "sink_s": file_size(out)}
+        with ThreadPoolExecutor(len(watches)) as pool:
+            curves = {
+                name: pool.submit(watch, done, 1, began, _STARTING_S, session.check)
+                for name, done in watches.items()
+            }
+            for name, curve in curves.items():
+                note(name, curve.result().took_s)
+        note("cpu_s", cpu_s(session.worker.pid))
+    inputs.check(inputs.values_of(session.topics, source), LINES, 1, partitions=1)
+    inputs.check(inputs.lines_of(out), LINES, 1, PARTITIONS)
+    delete_topics(session.topics, [source, sink])
 
 
 def first_record(session: Session, load: Load, note: Note) -> None:
@@ -468,7 +491,7 @@ JSON_WITH_SCHEMAS: Final = {
 }
 
 SCENARIOS: Final = (
-    Scenario("start", "process start to REST", start),
+    Scenario("start", "process start to the first records", start),
     Scenario("source", "file → topic, two files", cold_and_warm(from_files)),
     Scenario("sink-lines", "topic → file, text", cold_and_warm(into_file(LINES, {}))),
     Scenario("sink-json", "topic → file, JSON", cold_and_warm(into_file(JSON, PLAIN_JSON))),
