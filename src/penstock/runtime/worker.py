@@ -409,8 +409,10 @@ class Worker:
         self._reloads.close()
         self._instances.close()
         self._tasks.driver.close()
-        self._topics.close()
-        self._session.stop()
+        with ThreadPoolExecutor(1, thread_name_prefix="closing") as pool:  # while Spark stops
+            closed = pool.submit(self._topics.close)
+            self._session.stop()
+            closed.result()
         self.planner.providers.close()
         for pool in (self._pool, self._starts, self._requests, self._leading):
             pool.shutdown(wait=False, cancel_futures=True)
