@@ -41,7 +41,7 @@ from penstock.testing.waiting import wait_until
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[Session]:
-    """The real SparkSession of a worker."""
+    """The real SparkContext of a worker."""
     session = Session({}, lambda text: None)
     session.start()
     yield session

@@ -12,16 +12,18 @@ import pytest
 
 from penstock.errors import StartupFailed
 from penstock.flow.spark import archiving
-from penstock.flow.spark.session import archiving_settings
+from penstock.flow.spark.session import archiving_settings, class_path
 from penstock.host import class_archive, jars
 from penstock.kafka.broker import BRIEF, Broker, archive_classes
 
 STARTED: Final = """
 import sys
+from penstock.flow.spark import archiving, job
 from penstock.flow.spark.session import Session
 session = Session({}, print)
 session.start()
-print(session.get().range(3).count())
+job.run(session.get(), archiving.leave)
+print("ended")
 session.stop()
 """
 
@@ -43,15 +45,31 @@ def loaded(folder: Path, home: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", STARTED], env=env, capture_output=True, text=True, timeout=120
     )
-    assert done.stdout.splitlines()[-1] == "3", done.stderr
+    assert done.stdout.splitlines()[-1] == "ended", done.stderr
     assert "cds" not in done.stderr + done.stdout
     return log.read_text()
 
 
-def test_spark_is_loaded_from_the_archive(archive: Path, tmp_path: Path) -> None:
-    assert " org.apache.spark.SparkContext source: shared objects file (top)" in loaded(
-        tmp_path, jars.home()
-    )
+def classes() -> list[Path]:
+    """The class path of Spark's JVM."""
+    return [*jars.pyspark_jars(), *class_path(print)]
+
+
+def test_spark_our_classes_and_kafkas_are_loaded_from_the_archive(
+    archive: Path, tmp_path: Path
+) -> None:
+    log = loaded(tmp_path, jars.home())
+    assert " org.apache.spark.SparkContext source: shared objects file (top)" in log
+    assert " penstock.Slot source: shared objects file (top)" in log
+    assert " org.apache.kafka.common.utils.Utils source: file:" not in log
+
+
+def test_a_slot_runs_without_sql(archive: Path, tmp_path: Path) -> None:
+    log = loaded(tmp_path, jars.home())
+    assert " penstock.Slot " in log
+    assert "sql.classic.SparkSession " not in log
+    assert "org.apache.spark.sql.catalyst" not in log
+    assert "org.codehaus.janino" not in log
 
 
 def test_one_that_lacks_bytes_is_left_alone(archive: Path, tmp_path: Path) -> None:
@@ -62,15 +80,34 @@ def test_one_that_lacks_bytes_is_left_alone(archive: Path, tmp_path: Path) -> No
     assert "SparkContext source: file:" in loaded(tmp_path, home)
 
 
+def test_our_classes_are_compiled_once(archive: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "jars").symlink_to(jars.home() / "jars")
+    assert "org.codehaus.janino.Compiler " in loaded(tmp_path, home)
+    [jar] = (home / "classes").iterdir()
+    second = loaded(tmp_path, home)
+    assert f" penstock.Slot source: file:{jar}" in second
+    assert "org.codehaus.janino" not in second
+
+
+def test_our_classes_need_no_home_that_can_be_written_to(archive: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "jars").symlink_to(jars.home() / "jars")
+    (home / "classes").write_text("a file")
+    assert " penstock.Slot source: file:/" in loaded(tmp_path, home)
+
+
 def test_java_by_another_name_has_the_same(archive: Path, tmp_path: Path) -> None:
     other = tmp_path / "java"
     other.symlink_to(jars.java())
-    assert class_archive.existing("spark", str(other), jars.pyspark_jars()) == archive
+    assert class_archive.existing("spark", str(other), classes()) == archive
 
 
 def test_other_jars_have_no_archive(archive: Path) -> None:
-    assert class_archive.options("spark", jars.java(), jars.pyspark_jars())
-    assert class_archive.options("spark", jars.java(), jars.pyspark_jars()[1:]) == []
+    assert class_archive.options("spark", jars.java(), classes())
+    assert class_archive.options("spark", jars.java(), classes()[1:]) == []
 
 
 def test_a_path_with_a_space_reaches_the_jvm_as_one_option() -> None:

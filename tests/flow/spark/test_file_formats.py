@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock.api import Column
 from penstock.api.schema import (
@@ -38,6 +39,15 @@ from penstock.connectors.files.formats.json import JsonLines
 from penstock.connectors.files.formats.lines import Csv, TextLines
 from penstock.connectors.files.settings.tables import ReadOptions, reading_of
 from penstock.flow.spark.session import Session
+
+
+@pytest.fixture(scope="module")
+def spark(session: Session) -> SparkSession:
+    """Spark's SQL, which workers do without."""
+    spark = SparkSession(session.get())
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    return spark
+
 
 ROW = struct(
     {
@@ -134,19 +144,19 @@ def plain(row: Any) -> Any:
 
 
 @pytest.mark.parametrize("format", [Parquet(), Parquet("zstd"), Orc()])
-def test_spark_reads_files_of_columns(session: Session, tmp_path: Path, format: Format) -> None:
+def test_spark_reads_files_of_columns(spark: SparkSession, tmp_path: Path, format: Format) -> None:
     path = write(tmp_path, format, ROW, [FULL, EMPTY])
     name = "orc" if isinstance(format, Orc) else "parquet"
-    frame = session.get().read.format(name).load(path)
+    frame = spark.read.format(name).load(path)
     assert dict(frame.dtypes) == TYPES
     assert [plain(row) for row in frame.collect()] == [FULL, EMPTY]
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
-def test_java_reads_avro(session: Session, tmp_path: Path, codec: str) -> None:
+def test_java_reads_avro(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     """With the library that Spark's Avro package uses; only that package is missing."""
     path = write(tmp_path, Avro(codec), ROW, [FULL, EMPTY])
-    jvm = session.get()._jvm
+    jvm = spark._jvm
     assert jvm is not None
     datums = jvm.org.apache.avro.generic.GenericDatumReader()
     file = jvm.org.apache.avro.file.DataFileReader(jvm.java.io.File(path), datums)
@@ -163,16 +173,16 @@ def test_java_reads_avro(session: Session, tmp_path: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "bzip2", "snappy"])
-def test_spark_reads_lines(session: Session, tmp_path: Path, codec: str) -> None:
+def test_spark_reads_lines(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     lines: list[Value] = [f"line {number}" for number in range(50_000)]
-    frame = session.get().read.text(write(tmp_path, TextLines(codec), STRING, lines))
+    frame = spark.read.text(write(tmp_path, TextLines(codec), STRING, lines))
     assert [row.value for row in frame.collect()] == lines
     rows: list[Value] = [{"id": 1, "name": "ü"}, {"id": 2, "name": None}]
-    frame = session.get().read.json(write(tmp_path, JsonLines(codec), None, rows))
+    frame = spark.read.json(write(tmp_path, JsonLines(codec), None, rows))
     assert [row.asDict() for row in frame.collect()] == rows
 
 
-def test_spark_reads_csv(session: Session, tmp_path: Path) -> None:
+def test_spark_reads_csv(spark: SparkSession, tmp_path: Path) -> None:
     schema = struct({"id": INT64, "text": OPTIONAL_STRING, "day": DATE})
     rows: list[Value] = [
         {"id": 1, "text": 'a "b",\nc', "day": date(2024, 2, 29)},
@@ -180,15 +190,14 @@ def test_spark_reads_csv(session: Session, tmp_path: Path) -> None:
         {"id": 3, "text": "", "day": date(2024, 2, 29)},
     ]
     path = write(tmp_path, Csv(), schema, rows)
-    frame = session.get().read.csv(
+    frame = spark.read.csv(
         path, header=True, inferSchema=True, multiLine=True, escape='"', nullValue="none"
     )
     assert [row.asDict() for row in frame.collect()] == rows
 
 
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_parquet_of_spark(session: Session, tmp_path: Path, times: str) -> None:
-    spark = session.get()
+def test_parquet_of_spark(spark: SparkSession, tmp_path: Path, times: str) -> None:
     frame = spark.read.parquet(write(tmp_path, Parquet(), ROW, [FULL, EMPTY]))
     spark.conf.set("spark.sql.parquet.outputTimestampType", times)
     try:
@@ -206,15 +215,14 @@ def test_parquet_of_spark(session: Session, tmp_path: Path, times: str) -> None:
     ]
 
 
-def test_orc_of_spark(session: Session, tmp_path: Path) -> None:
-    frame = session.get().read.parquet(write(tmp_path, Parquet(), ROW, [FULL, EMPTY]))
+def test_orc_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.read.parquet(write(tmp_path, Parquet(), ROW, [FULL, EMPTY]))
     frame.write.orc(str(tmp_path / "out"))
     assert read(tmp_path / "out", "Orc")[0] == [FULL, EMPTY]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "bzip2", "snappy"])
-def test_lines_of_spark(session: Session, tmp_path: Path, codec: str) -> None:
-    spark = session.get()
+def test_lines_of_spark(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     spark.range(30_000).write.json(str(tmp_path / "json"), compression=codec)
     found = read(tmp_path / "json", "Json")[0]
     assert sorted(row["id"] for row in found) == list(range(30_000))

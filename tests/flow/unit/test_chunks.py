@@ -82,8 +82,6 @@ def test_a_frame_says_what_it_is_and_for_which_task() -> None:
     event = pa.py_buffer(struct.pack("<i", chunks.FrameKind.EVENT) + b'{"event":"lost","task":9}')
     assert chunks.kind_and_task(event)[0] == chunks.FrameKind.EVENT
     assert chunks.event(event) == {"event": "lost", "task": 9}
-    filler = pa.py_buffer(struct.pack("<2i", chunks.FrameKind.FILLER, 0))
-    assert chunks.kind_and_task(filler) == (chunks.FrameKind.FILLER, 0)
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 4000])

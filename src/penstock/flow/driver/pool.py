@@ -46,7 +46,7 @@ class SlotPool:
         """Creates everything that needs Spark; later calls do nothing."""
         if self._switchboard is not None:
             return
-        context = self._session.get().sparkContext
+        context = self._session.get()
         self._on_cluster = remote.is_remote(str(context.master))
         self._limits = self._limits_by_cores()
         conf = context.getConf()
@@ -84,7 +84,7 @@ class SlotPool:
         return False
 
     def _limits_by_cores(self) -> SlotLimits:
-        threads = self._session.get().sparkContext.defaultParallelism
+        threads = self._session.get().defaultParallelism
         cores = threads if self._on_cluster else os.cpu_count() or 1
         return placing.limits(cores, threads, on_cluster=self._on_cluster)
 

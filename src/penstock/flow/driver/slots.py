@@ -1,6 +1,6 @@
 """A slot: a Spark job that does not end, with one task and one Python worker.
 
-    SlotReading (JVM) ── frames ──> mapInArrow(SlotStage) (Python)
+    SlotReading (JVM) ── frames ──> mapPartitions(SlotStage) (Python)
 
 Its stage connects to the worker when Spark has started it; orders sent earlier wait. A slot ends
 when its job ends or its connection is lost, whichever comes first.
@@ -13,17 +13,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from penstock.flow.control import Channel, ControlAddress, Listening
 from penstock.flow.messages import End, Hello, News, Order
-from penstock.flow.spark import scratch
+from penstock.flow.spark import job, scratch
 from penstock.flow.spark.session import Session
-from penstock.flow.stage.host import RESULT_DDL, SlotStage
+from penstock.flow.stage.host import SlotStage
 from penstock.flow.traces import Trace, trace_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +100,7 @@ class Slot:
         """Ends it although its stage does not answer: Spark kills the Python process."""
         self.retired = True
         with contextlib.suppress(Exception):  # the JVM may be gone
-            self._session.get(0).sparkContext.cancelJobGroup(f"{_GROUP}{self.number}")
+            self._session.get(0).cancelJobGroup(f"{_GROUP}{self.number}")
 
     def await_end(self, timeout_s: float) -> bool:
         return self._job_done.wait(timeout_s)
@@ -125,31 +122,14 @@ class Slot:
     def _run(self) -> None:
         trace: Trace | None = None
         try:
-            spark = self._session.get()
-            context = spark.sparkContext
+            context = self._session.get()
             context.setJobGroup(f"{_GROUP}{self.number}", f"slot {self.number}", True)
-            _frames(spark, SlotStage(self.number, self._address))
+            job.run(context, SlotStage(self.number, self._address))
         except BaseException as error:
             trace = trace_of(error)
         finally:
             self._job_done.set()
             self.lost(trace or Trace("The slot's Spark job ended.", retriable=True))
-
-
-def _frames(spark: SparkSession, stage: SlotStage) -> None:
-    """Runs a slot's job to its end."""
-    from pyspark.sql import DataFrame
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    jvm: Any = spark._jvm
-    numbers = spark._jsparkSession.range(0, 1, 1, 1)
-    encoder = jvm.org.apache.spark.sql.Encoders.BINARY()
-    frames = DataFrame(numbers.mapPartitions(jvm.penstock.SlotReading(), encoder), spark)
-    # `frames.mapInArrow(stage, …)`, which would import pandas first: 40 MB for nothing.
-    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    column: Any = UserDefinedFunction(stage, RESULT_DDL, evalType=kind)(frames["value"])
-    DataFrame(frames._jdf.mapInArrow(column._jc, False, None), spark).collect()
 
 
 class Switchboard:

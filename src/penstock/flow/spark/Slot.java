@@ -27,7 +27,6 @@ import org.apache.spark.util.TaskCompletionListener;
 /** The JVM side of a slot: frames for the Python stage, and commands from it. */
 class Slot implements Iterator, TaskCompletionListener, Runnable {
     private static final int KIND_EVENT = 0;
-    private static final byte[] FILLER = new byte[] {2, 0, 0, 0, 0, 0, 0, 0}; // the stage ignores it
     private static final long LOOK_MS = 200; // how soon a killed task is noticed
     private static final int CONNECT_MS = 60000;
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -39,7 +38,6 @@ class Slot implements Iterator, TaskCompletionListener, Runnable {
     private final String token;
     private volatile boolean ended = false; // no more commands follow
     private byte[] next = null;
-    private boolean owing = false; // Spark holds the last frame until it gets another
 
     Slot() {
         byte[] secret = new byte[16];
@@ -62,12 +60,6 @@ class Slot implements Iterator, TaskCompletionListener, Runnable {
 
     public boolean hasNext() {
         try {
-            if (next == null) {
-                next = (byte[]) frames.poll();
-                if (next == null && owing) {
-                    next = FILLER;
-                }
-            }
             while (next == null) {
                 next = (byte[]) frames.poll(LOOK_MS, TimeUnit.MILLISECONDS);
                 if (next == null && (context.isInterrupted() || (ended && frames.isEmpty()))) {
@@ -87,7 +79,6 @@ class Slot implements Iterator, TaskCompletionListener, Runnable {
         }
         byte[] frame = next;
         next = null;
-        owing = frame != FILLER;
         return frame;
     }
 

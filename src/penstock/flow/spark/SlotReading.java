@@ -2,14 +2,11 @@
 package penstock;
 
 import java.util.Iterator;
-import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.api.java.function.FlatMapFunction;
 
-/** The rows of a slot's Spark task: frames, until the stage ends. It ignores its input. */
-public class SlotReading implements MapPartitionsFunction {
-    public Iterator call(Iterator numbers) {
-        while (numbers.hasNext()) {
-            numbers.next();
-        }
+/** The elements of a slot's Spark task: frames, until the stage ends. It ignores its input. */
+public class SlotReading implements FlatMapFunction {
+    public Iterator call(Object numbers) {
         return new Slot();
     }
 }

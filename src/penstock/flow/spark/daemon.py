@@ -5,6 +5,7 @@ fork of it, so it starts with these modules, in shared memory. On a cluster it i
 code that an executor runs, so missing packages show here.
 """
 
+import io
 import json
 import os
 import sys
@@ -45,6 +46,9 @@ except ModuleNotFoundError as error:
 
 # What the worker's `plugin.path` holds, where the worker has it (`plugin_path`).
 sys.path += json.loads(os.environ.get("PENSTOCK_PLUGIN_ROOTS", "[]"))
+
+# Not the worker's `spark.buffer.size`, which makes the JVM send every frame at once.
+os.environ["SPARK_BUFFER_SIZE"] = str(io.DEFAULT_BUFFER_SIZE)
 
 if __name__ == "__main__":
     logs.log_to_stderr(logs.LogSettings.of(os.environ))  # into the worker's log, when it is local

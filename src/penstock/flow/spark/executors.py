@@ -1,4 +1,4 @@
-"""Watches a session on a cluster, which can lose its executors or be stopped from outside."""
+"""Watches Spark on a cluster, which can lose its executors or be stopped from outside."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark import SparkContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -34,38 +31,36 @@ class WatchedContext(SparkContext):
         return jvm_context is None or bool(jvm_context.sc().isStopped())
 
 
-def executors(spark: SparkSession) -> int:
-    """The number of executors the session has now."""
-    jvm_context = spark.sparkContext._jsc
-    assert jvm_context is not None, "the session is stopped"
+def executors(context: SparkContext) -> int:
+    """The number of executors now."""
+    jvm_context = context._jsc
+    assert jvm_context is not None, "Spark is stopped"
     # One of the infos is the driver's.
     return len(jvm_context.sc().statusTracker().getExecutorInfos()) - 1
 
 
-def removed_since(spark: SparkSession, moment_s: float) -> bool:
-    """Whether the session has lost an executor since a moment of `time.time`."""
-    jvm_context = spark.sparkContext._jsc
-    assert jvm_context is not None, "the session is stopped"
+def removed_since(context: SparkContext, moment_s: float) -> bool:
+    """Whether an executor was lost since a moment of `time.time`."""
+    jvm_context = context._jsc
+    assert jvm_context is not None, "Spark is stopped"
     known: Any = jvm_context.sc().statusStore().executorList(False)
     removed = (known.apply(number).removeTime() for number in range(known.size()))
     return any(time.isDefined() and time.get().getTime() >= moment_s * 1000 for time in removed)
 
 
-def watch(spark: SparkSession, context: WatchedContext) -> None:
-    """Watches on a separate thread until the session ends. Logs when there is no executor; ends the
+def watch(context: WatchedContext) -> None:
+    """Watches on a separate thread until Spark ends. Logs when there is no executor; ends the
     JVM, and so the worker, when the cluster has ended the application: nothing can run any more."""
-    threading.Thread(
-        target=_watch, args=(spark, context), name="executor-watch", daemon=True
-    ).start()
+    threading.Thread(target=_watch, args=(context,), name="executor-watch", daemon=True).start()
 
 
-def _watch(spark: SparkSession, context: WatchedContext) -> None:
+def _watch(context: WatchedContext) -> None:
     pause = threading.Event()
     alone_since: float | None = None
     with contextlib.suppress(Exception):  # the JVM has ended; that is reported elsewhere
         while not context.stopped:
             now = time.monotonic()
-            if executors(spark):
+            if executors(context):
                 alone_since = None
             elif alone_since is None:
                 alone_since = now

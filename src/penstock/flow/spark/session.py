@@ -1,4 +1,4 @@
-"""The worker's one SparkSession: started in the background, warmed up, stopped at the end.
+"""The worker's one SparkContext: started in the background, stopped at the end.
 
 By default it is local, its executors threads of the driver's JVM. `remote` adds what a cluster
 needs.
@@ -27,7 +27,7 @@ from penstock.host import class_archive, jars
 from penstock.plugins.path import ROOTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 
 SLOTS: Final = 64
@@ -44,14 +44,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.python.daemon.module": "penstock.flow.spark.daemon",
     "spark.python.worker.reuse": "true",
     "spark.python.authenticate.socketTimeout": "60s",  # 15 s are not enough for a busy machine
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    # A slot's row is a frame, and goes to Python at once (docs/architecture.md).
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.sql.execution.pandas.udf.buffer.size": "16",
-    # A task's plan holds its clients' passwords, and travels as an option of its reader.
-    "spark.sql.redaction.options.regex": "(?i)url|jaas|^plan$",
-    "spark.sql.ui.retainedExecutions": "10",
+    # The smallest frame is larger, and goes to Python at once (docs/architecture.md).
+    "spark.buffer.size": "16",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
 }
@@ -64,7 +58,11 @@ _NO_C2: Final = "-XX:TieredStopAtLevel=1"
 """Java's optimizing compiler and its profiling cost more processor time than they save, except for
 ciphers, which are fifty times as slow without it (docs/performance.md)."""
 
+_BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For the JVM that only prints the command line of the driver's: half of its CPU time."""
+
 _TEMPORARY: Final = "java.io.tmpdir"
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
@@ -83,7 +81,7 @@ class SessionAborted(PenstockError):
 
 
 class Session:
-    """The SparkSession. `get` waits until it has started; `ready` does not wait."""
+    """The SparkContext. `get` waits until it has started; `ready` does not wait."""
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class Session:
         self._roots = roots
         self._encrypted = encrypted
         self._settled = threading.Event()
-        self._spark: SparkSession | None = None
+        self._spark: SparkContext | None = None
         self._error: BaseException | None = None
         self._aborted = False
 
@@ -121,7 +119,7 @@ class Session:
         self._aborted = True
         self._settled.set()
 
-    def get(self, timeout_s: float = 180) -> SparkSession:
+    def get(self, timeout_s: float = 180) -> SparkContext:
         if not self._settled.wait(timeout_s):
             raise StartupFailed(f"Spark did not start within {timeout_s:.0f} s.")
         if self._spark is None and self._aborted:
@@ -142,7 +140,7 @@ class Session:
         return getattr(self._process(), "returncode", None)
 
     def _process(self) -> Any:
-        gateway = None if self._spark is None else self._spark.sparkContext._gateway
+        gateway = None if self._spark is None else self._spark._gateway
         return getattr(gateway, "proc", None)
 
     def stop(self, timeout_s: float = 10) -> None:
@@ -150,7 +148,7 @@ class Session:
         if self._spark is None:
             scratch.release()
             return
-        gateway, process = self._spark.sparkContext._gateway, self._process()
+        gateway, process = self._spark._gateway, self._process()
         with contextlib.suppress(Exception):  # a JVM that is gone already is stopped
             self._spark.stop()
         assert gateway is not None
@@ -169,18 +167,20 @@ def start(
     roots: Sequence[str] = (),
     *,
     encrypted: bool = False,
-) -> SparkSession:
-    """A new session with our defaults, overridden by the user's `spark.*` settings. Python workers
+) -> SparkContext:
+    """A new context with our defaults, overridden by the user's `spark.*` settings. Python workers
     can import from `roots` (`plugin_path`). `encrypted`: the JVM will read Kafka over TLS.
 
     Blocks for seconds. Raises StartupFailed when Java is missing or too old, a setting is refused,
     the master of a cluster does not answer, or Spark does not start.
     """
     remote.refuse(settings)
-    java = jars.java()
-    archives = sorted(jars.folder("spark", say).glob("*.jar"))
+    program = jars.java()
+    classes = class_path(say)
     scratch.claim()
-    os.environ.setdefault("JAVA_HOME", str(Path(java).resolve().parent.parent))
+    os.environ.setdefault("JAVA_HOME", str(Path(program).resolve().parent.parent))
+    os.environ.setdefault("SPARK_HOME", str(jars.pyspark_jars()[0].parent.parent))
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _BRIEF)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     effective = {**_DEFAULTS, **settings}
@@ -195,20 +195,29 @@ def start(
         if roots:
             effective[f"spark.executorEnv.{ROOTS}"] = json.dumps(roots)
     os.environ["PYSPARK_PYTHON"] = python  # or executors pick another one
-    effective["spark.jars"] = ",".join(
-        [*map(str, archives), *filter(None, [effective.get("spark.jars")])]
-    )
+    # In Java's own class path, which class archives cover; executors on a cluster fetch them.
+    effective[_CLASS_PATH] = _listed(os.pathsep, classes, effective.get(_CLASS_PATH))
+    if folder is not None:
+        effective["spark.jars"] = _listed(",", classes, effective.get("spark.jars"))
     effective[_OPTIONS] = " ".join(
         [
             java_options(settings.get(_OPTIONS), encrypted=encrypted),
             *temporary(settings.get(_OPTIONS), os.environ.get("TMPDIR")),
-            *([] if _OPTIONS in settings else _archive(java)),
+            *([] if _OPTIONS in settings else _archive(program, classes)),
         ]
     )
     if folder is None:  # otherwise Spark unpacks the executors' archives there, and these are large
         effective.setdefault("spark.local.dir", str(scratch.claim() / "spark"))
-    effective.setdefault("spark.sql.warehouse.dir", str(scratch.claim() / "warehouse"))
-    return _session(effective, folder)
+    return _context(effective, folder)
+
+
+def class_path(say: Callable[[str], None]) -> list[Path]:
+    """The jars that the driver's JVM needs besides PySpark's."""
+    return [*sorted(jars.folder("spark", say).glob("*.jar")), *java.compiled()]
+
+
+def _listed(separator: str, ours: Sequence[Path], theirs: str | None) -> str:
+    return separator.join([*map(str, ours), *filter(None, [theirs])])
 
 
 def java_options(user_options: str | None, *, encrypted: bool) -> str:
@@ -224,8 +233,8 @@ def archiving_settings(path: Path) -> dict[str, str]:
     return {_OPTIONS: f"{java_options(None, encrypted=False)} {dump}"}
 
 
-def _archive(java: str) -> list[str]:
-    options = class_archive.options("spark", java, jars.pyspark_jars())
+def _archive(program: str, classes: Sequence[Path]) -> list[str]:
+    options = class_archive.options("spark", program, [*jars.pyspark_jars(), *classes])
     return [shlex.quote(option) for option in options]
 
 
@@ -246,11 +255,10 @@ def sockets(folder: Path) -> dict[str, str]:
     return {f"{_SOCKETS}.enabled": "true", f"{_SOCKETS}.dir": str(folder)}
 
 
-def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
-    """A session in a separate JVM, which runs in `folder` when it is on a cluster."""
+def _context(settings: Mapping[str, str], folder: Path | None) -> SparkContext:
+    """A context in a separate JVM, which runs in `folder` when executors are on a cluster."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
 
     from penstock.flow.spark.executors import WatchedContext, watch
 
@@ -265,15 +273,14 @@ def _session(settings: Mapping[str, str], folder: Path | None) -> SparkSession:
             conf = SparkConf().setAll(list(settings.items()))
             kind = SparkContext if folder is None else WatchedContext
             context = kind(conf=conf, gateway=gateway)
-            session = SparkSession.builder.getOrCreate()
-            java.prepare(session, scratch.claim() / "java")
+            java.prepare(context, scratch.claim() / "java")
     except Exception as error:  # py4j and PySpark raise many types here
         raise StartupFailed(
             f"Spark did not start with spark.master={settings['spark.master']}: {message_of(error)}"
         ) from error
     if isinstance(context, WatchedContext):
-        watch(session, context)
-    return session
+        watch(context)
+    return context
 
 
 @contextlib.contextmanager

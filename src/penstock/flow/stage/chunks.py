@@ -29,7 +29,6 @@ class FrameKind(IntEnum):
 
     EVENT = 0  # of a consumer: see `events`
     CHUNK = 1
-    FILLER = 2  # empty: Spark holds a frame back until the next one arrives
 
 
 _HEAD: Final = struct.Struct("<6i13i")

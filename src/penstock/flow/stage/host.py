@@ -62,8 +62,6 @@ from penstock.flow.traces import trace_of
 
 log = logging.getLogger(__name__)
 
-RESULT_DDL: Final = "ended boolean"
-
 _WATCH_S: Final = 0.25
 _LOAD_EVERY: Final = 4  # looks
 _STORE_EVERY: Final = 4
@@ -81,9 +79,9 @@ class SlotStage:
     slot: int
     worker: ControlAddress
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, frames: Iterable[bytes]) -> Iterator[bytes]:
         _rest_the_collector()
-        Host(self.slot, control.connect(self.worker)).run(batches)
+        Host(self.slot, control.connect(self.worker)).run(frames)
         yield from ()
 
 
@@ -100,16 +98,14 @@ class Host:
         self._reader = _ReaderLink()
         self._over = threading.Event()
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def run(self, frames: Iterable[bytes]) -> None:
         """Returns when Spark has no more frames."""
         self.send([Hello(self._slot, os.getpid())])
         for target, name in ((self._take_orders, "orders"), (self._watch, "watch")):
             threading.Thread(target=target, name=name, daemon=True).start()
         try:
-            for batch in batches:
-                cells = batch.column(0)
-                for row in range(batch.num_rows):
-                    self._take(cells[row].as_buffer())
+            for frame in frames:
+                self._take(pa.py_buffer(frame))
         finally:
             self._over.set()
             self._worker.close()
@@ -139,8 +135,6 @@ class Host:
                     task.take_frame(frame)
             case FrameKind.EVENT:
                 self._take_event(chunks.event(frame))
-            case FrameKind.FILLER:
-                pass
             case _:
                 assert_never(kind)
 
