@@ -24,7 +24,13 @@ from penstock.schema_registry.avro_schema import WriteSettings, avro_schema
 from penstock.schema_registry.avro_write import AvroWriter, writer
 from penstock.schema_registry.client import RegistrySchema
 from penstock.schema_registry.compatibility import avro_obstacles, parse_avro
-from penstock.schema_registry.framed import FramedConverter, Own, ReadBytes, Target, WriteBytes
+from penstock.schema_registry.framed import (
+    ChosenSchema,
+    FramedConverter,
+    OwnSchema,
+    ReadBytes,
+    WriteBytes,
+)
 from penstock.schema_registry.wire import HEAD_SIZE, head
 
 # fmt: off
@@ -115,13 +121,13 @@ class AvroConverter(FramedConverter[_Parsed, _Parsed]):
     def refusal_of_null(self, schema: Schema) -> str | None:
         return None if schema.optional else "Found null value for non-optional schema"
 
-    def own(self, schema: Schema | None) -> Own[_Parsed]:
+    def own(self, schema: Schema | None) -> OwnSchema[_Parsed]:
         node = avro_schema(schema, self._write_settings)
         text = names.text_of(node)
-        return Own(RegistrySchema(text), _record_name(node), self.parse(text, {}))
+        return OwnSchema(RegistrySchema(text), _record_name(node), self.parse(text, {}))
 
     def writer(
-        self, schema: Schema | None, own: Own[_Parsed], target: Target[_Parsed]
+        self, schema: Schema | None, own: OwnSchema[_Parsed], target: ChosenSchema[_Parsed]
     ) -> WriteBytes:
         key = (schema, target.schema)
         known = self._writers.get(key)

@@ -53,7 +53,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Own(Generic[W]):
+class OwnSchema(Generic[W]):
     """A Connect schema in the format: as the registry's, with the name that its subject may
     contain; `work` is what the format keeps to write its values."""
 
@@ -63,7 +63,7 @@ class Own(Generic[W]):
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Generic[P]):
+class ChosenSchema(Generic[P]):
     """The registry's schema to write with; `parsed` is None if it is the Connect schema's own."""
 
     id: int
@@ -107,7 +107,7 @@ class FramedConverter(Converter, Generic[P, W]):
         size = config[settings.CACHE_SIZE]
         self._parsed: LruCache[RegistrySchema, P] = LruCache(size)
         self._readings: LruCache[tuple[str, bytes], Reading] = LruCache(size)
-        self._own: LruCache[Schema | None, Own[W]] = LruCache(size)
+        self._own: LruCache[Schema | None, OwnSchema[W]] = LruCache(size)
         self._writings: LruCache[tuple[str, Schema | None], WriteBytes] = LruCache(size)
 
     @abstractmethod
@@ -125,11 +125,13 @@ class FramedConverter(Converter, Generic[P, W]):
         `version` is the schema's version in its subject. Raises DataError."""
 
     @abstractmethod
-    def own(self, schema: Schema | None) -> Own[W]:
+    def own(self, schema: Schema | None) -> OwnSchema[W]:
         """The Connect schema in the format. Raises DataError if it has none."""
 
     @abstractmethod
-    def writer(self, schema: Schema | None, own: Own[W], target: Target[P]) -> WriteBytes:
+    def writer(
+        self, schema: Schema | None, own: OwnSchema[W], target: ChosenSchema[P]
+    ) -> WriteBytes:
         """The function that writes values of `schema`. Raises DataError if none can be written."""
 
     @abstractmethod
@@ -145,7 +147,7 @@ class FramedConverter(Converter, Generic[P, W]):
         """Why null is not a value of the schema, if null has no message; None if it is."""
         return None
 
-    def has_message(self, value: Value, own: Own[W]) -> bool:
+    def has_message(self, value: Value, own: OwnSchema[W]) -> bool:
         """Whether the first value of a schema has a message. If not, the schema is not registered
         for it."""
         return True
@@ -217,7 +219,7 @@ class FramedConverter(Converter, Generic[P, W]):
         return self._writings.put(key, writing) if self._keeps_ids else writing
 
     def _new_writing(
-        self, topic: str, schema: Schema | None, own: Own[W], lookups: Lookups
+        self, topic: str, schema: Schema | None, own: OwnSchema[W], lookups: Lookups
     ) -> WriteBytes:
         """Registers the schema if needed."""
         with self._asking_to_write(topic):
@@ -226,7 +228,7 @@ class FramedConverter(Converter, Generic[P, W]):
                 ("chosen", subject, schema), lambda: self._targets.of(subject, own.schema)
             )
             parsed = None if chosen is own.schema else self.parsed(chosen, lookups)
-        return self.writer(schema, own, Target(id, chosen, parsed))
+        return self.writer(schema, own, ChosenSchema(id, chosen, parsed))
 
     def to_connect(
         self, topics: Sequence[str], cells: Sequence[bytes | None], failed: Failed

@@ -31,10 +31,10 @@ from penstock.schema_registry import settings
 from penstock.schema_registry.client import RegistrySchema
 from penstock.schema_registry.compatibility import json_obstacles, parse_json
 from penstock.schema_registry.framed import (
+    ChosenSchema,
     FramedConverter,
-    Own,
+    OwnSchema,
     ReadBytes,
-    Target,
     WriteBytes,
     with_schema,
 )
@@ -115,18 +115,18 @@ class JsonSchemaConverter(FramedConverter[Document, _Work]):
         schema = connect_schema(parsed, self._options, version)
         return schema, _bytes_reader(reader(schema), self._validator(parsed))
 
-    def own(self, schema: Schema | None) -> Own[_Work]:
+    def own(self, schema: Schema | None) -> OwnSchema[_Work]:
         schema = with_schema(schema)
         text = dump(json_schema(schema, self._options)).decode()
         document = Document.of(text)
         work = _Work(document, writer(schema, self._options))
-        return Own(RegistrySchema(text, "JSON"), document.title, work)
+        return OwnSchema(RegistrySchema(text, "JSON"), document.title, work)
 
-    def has_message(self, value: Value, own: Own[_Work]) -> bool:
+    def has_message(self, value: Value, own: OwnSchema[_Work]) -> bool:
         return value is not None or own.work.write(None) is not ABSENT
 
     def writer(
-        self, schema: Schema | None, own: Own[_Work], target: Target[Document]
+        self, schema: Schema | None, own: OwnSchema[_Work], target: ChosenSchema[Document]
     ) -> WriteBytes:
         validator = self._validator(target.parsed or own.work.document)
         return _bytes_writer(head(target.id), own.work.write, validator)

@@ -34,10 +34,10 @@ from penstock.schema_registry.client import (
 )
 from penstock.schema_registry.compatibility import protobuf_obstacles
 from penstock.schema_registry.framed import (
+    ChosenSchema,
     FramedConverter,
-    Own,
+    OwnSchema,
     ReadBytes,
-    Target,
     WriteBytes,
     with_schema,
 )
@@ -182,15 +182,17 @@ class ProtobufConverter(FramedConverter[_Parsed, _Work]):
         schema = connect_schema(message, self._options, version)
         return schema, reader(message, self._options, len(prefix))
 
-    def own(self, schema: Schema | None) -> Own[_Work]:
+    def own(self, schema: Schema | None) -> OwnSchema[_Work]:
         schema = with_schema(schema)
         target = message_file(schema, self._options)
         text = to_base64(target.file)
         message = self.parse(text, {}).message(target.path)
         work = _Work(target, writer(schema, message, self._options))
-        return Own(RegistrySchema(text, "PROTOBUF"), target.full_name, work)
+        return OwnSchema(RegistrySchema(text, "PROTOBUF"), target.full_name, work)
 
-    def writer(self, schema: Schema | None, own: Own[_Work], target: Target[_Parsed]) -> WriteBytes:
+    def writer(
+        self, schema: Schema | None, own: OwnSchema[_Work], target: ChosenSchema[_Parsed]
+    ) -> WriteBytes:
         full_name, path = own.work.message.full_name, own.work.message.path
         if target.parsed is not None:
             # The bytes are the same; only the path is the other schema's.
