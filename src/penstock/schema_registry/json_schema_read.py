@@ -86,6 +86,7 @@ class _Readers(JsonReaders):
                 "Maps with non-string fields should be encoded as JSON array of objects, "
                 f"but found {node_type(node)}"
             )
+        entries: list[tuple[Value, Value]] = []
         for entry in node:
             if type(entry) is not dict:
                 raise DataError(f"Found invalid map entry instead of object: {node_type(entry)}")
@@ -93,7 +94,8 @@ class _Readers(JsonReaders):
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                 )
-        return [(entry.get(KEY, ABSENT), entry.get(VALUE, ABSENT)) for entry in node]
+            entries.append((entry.get(KEY, ABSENT), entry.get(VALUE, ABSENT)))
+        return entries
 
     def struct(self, schema: Schema, location: str | None) -> Read:
         return self._union(schema) if is_union(schema) else super().struct(schema, location)
