@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -36,6 +37,7 @@ from penstock.data.schema import (
     decimal,
     int_range,
     map_of,
+    struct,
 )
 from penstock.schema_registry import wire
 from penstock.schema_registry.avro import AVRO_CONVERTER, AvroConverter
@@ -204,6 +206,32 @@ def test_a_schemas_text_is_the_same_after_parsing(schema: Schema) -> None:
     if not consistent(schema):
         return
     text = text_of(avro_schema(schema, WriteSettings()))
+    node, _ = parse(text)
+    assert text_of(node) == text
+
+
+@st.composite
+def sharing(draw: st.DrawFn) -> Schema:
+    """A schema in which one type occurs at several places, with namespaces and without."""
+
+    def name(*choices: str) -> str | None:
+        return draw(st.sampled_from([None, *choices]))
+
+    point = struct({"x": INT32}, name=name("Point", "a.Point"))
+    holder = struct({"point": point, "more": array(point)}, name=name("Holder", "b.Holder"))
+    places = st.sampled_from(
+        [point, point.as_optional(), holder, array(holder), map_of(STRING, point),
+         map_of(INT32, point), replace(map_of(INT32, holder), name="c.Entry")]
+    )  # fmt: skip
+    fields = draw(st.lists(places, min_size=2, max_size=6))
+    return struct({f"f{at}": each for at, each in enumerate(fields)}, name=name("Top", "a.Top"))
+
+
+@given(schema=sharing())
+@LAWFUL
+def test_a_type_is_found_wherever_it_occurs(schema: Schema) -> None:
+    text = text_of(avro_schema(schema, WriteSettings()))
+    fastavro.parse_schema(json.loads(text))
     node, _ = parse(text)
     assert text_of(node) == text
 
