@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -21,6 +21,7 @@ from penstock.config.define import Config
 from penstock.convert.lru import LruCache
 from penstock.errors import DataError, PenstockError, Unavailable
 from penstock.schema_registry import settings
+from penstock.schema_registry.rules import DataRule, RuleMode, refuse_rules, rules_of
 from penstock.schema_registry.transport import Refused, Transport, transport
 
 K = TypeVar("K", bound=Hashable)
@@ -43,10 +44,16 @@ class RegistrySchema:
     text: str
     type: str = "AVRO"
     references: tuple[Reference, ...] = ()
+    contract: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Its metadata and its rules in the registry."""
+
+    @property
+    def rules(self) -> tuple[DataRule, ...]:
+        return rules_of(self.contract)
 
     def body(self) -> dict[str, object]:
         """The body of a request about this schema. Without a type, it is Avro."""
-        body: dict[str, object] = {"schema": self.text}
+        body: dict[str, object] = {"schema": self.text, **self.contract}
         if self.type != "AVRO":
             body["schemaType"] = self.type
         if self.references:
@@ -152,6 +159,7 @@ class RegistryClient:
         body = self._way.request(
             "POST", f"/subjects/{quote(subject, '')}/versions", self._normal(), schema.body()
         )
+        refuse_rules(rules_of(body), RuleMode.WRITE)
         return self._ids.put(key, int(body["id"]))
 
     def lookup(self, subject: str, schema: RegistrySchema, *, deleted: bool = False) -> Registered:
@@ -159,7 +167,7 @@ class RegistryClient:
 
         Raises Refused with error code 40403 if it is not registered.
         """
-        key = (subject, schema, deleted)
+        key = (subject, schema, bool(schema.contract), deleted)
         known = self._places.get(key)
         if known is not None:
             return known
@@ -226,7 +234,8 @@ def _schema(body: Any) -> RegistrySchema:
         Reference(reference["name"], reference["subject"], reference["version"])
         for reference in body.get("references") or ()
     )
-    return RegistrySchema(body["schema"], body.get("schemaType") or "AVRO", references)
+    contract = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
+    return RegistrySchema(body["schema"], body.get("schemaType") or "AVRO", references, contract)
 
 
 def _registered(body: Any) -> Registered:
@@ -261,22 +270,32 @@ class WriterSchemas:
     def of(self, subject: str, own: RegistrySchema) -> tuple[int, RegistrySchema]:
         """The id and the schema to write with.
 
-        Raises the client's errors, and DataError for a schema that is incompatible with `own`.
+        Raises the client's errors, and DataError for a schema that is incompatible with `own`, or
+        has a rule that would have to run.
         """
         if self._register:
             return self._client.register(subject, own), own
+        id, chosen, schema = self._chosen(subject, own)
+        refuse_rules(chosen.rules, RuleMode.WRITE)
+        return id, schema
+
+    def _chosen(
+        self, subject: str, own: RegistrySchema
+    ) -> tuple[int, RegistrySchema, RegistrySchema]:
+        """The id, the registry's schema, and the schema to write with."""
         if self._id >= 0:
             chosen = self._client.schema(self._id, subject=subject)
             self._check(chosen, own, self._id_strict, settings.ID_STRICT.name)
-            return self._id, chosen
+            return self._id, chosen, chosen
         if self._metadata:
             place = self._client.latest(subject, self._metadata)
-            return place.id, place.schema
+            return place.id, place.schema, place.schema
         if self._use_latest:
             place = self._client.latest(subject)
             self._check(place.schema, own, self._latest_strict, settings.LATEST_STRICT.name)
-            return place.id, place.schema
-        return self._client.lookup(subject, own).id, own
+            return place.id, place.schema, place.schema
+        place = self._client.lookup(subject, own)
+        return place.id, place.schema, own
 
     def _check(
         self, chosen: RegistrySchema, own: RegistrySchema, strict: bool, setting: str

@@ -29,6 +29,7 @@ from penstock.schema_registry.client import (
     WriterSchemas,
     explained,
 )
+from penstock.schema_registry.rules import RuleMode, refuse_rules
 from penstock.schema_registry.subjects import SubjectNames
 from penstock.schema_registry.wire import HEAD_SIZE, schema_id
 
@@ -187,6 +188,7 @@ class FramedConverter(Converter, Generic[P, W]):
             stored = lookups.of(
                 ("schema", id, by_topic), lambda: self.client.schema(id, subject=by_topic)
             )
+            refuse_rules(stored.rules, RuleMode.READ)
             parsed = self.parsed(stored, lookups)
             subject = self._subjects.of(topic, self.record_name(parsed, prefix))
         with self._asking_to_read(topic, f"schema version for id {id}"):

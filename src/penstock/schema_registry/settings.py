@@ -12,7 +12,17 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.config.checks import checking, one_of
-from penstock.config.declare import choice, class_name, flag, ignored, listing, number, secret, text
+from penstock.config.declare import (
+    choice,
+    class_name,
+    flag,
+    ignored,
+    listing,
+    number,
+    refused,
+    secret,
+    text,
+)
 from penstock.config.define import (
     HIGH,
     LIST,
@@ -202,13 +212,16 @@ _REFUSED: Final[tuple[Key[object], ...]] = (
     _unsupported(f"{SSL}engine.factory.class", "A Java class"),
     _unsupported("rule.executors", "A rule of a data contract"),
     _unsupported("rule.actions", "A rule of a data contract"),
+    refused("propagate.schema.tags", False,
+        "Propagation of tags to the schemas that are registered: not supported.",
+        "schemas are registered without propagating tags; remove it"),
 )
 _UNUSED: Final[tuple[Key[object], ...]] = (
     ignored("bearer.auth.scope.claim.name", "scope"),
     ignored("bearer.auth.sub.claim.name", "sub"),
     ignored("bearer.auth.cache.expiry.buffer.seconds", 300, kind=SHORT),
-    ignored("rule.service.loader.enable", True, "there are no rules"),
-    ignored("propagate.schema.tags", False, "tags are not changed"),
+    ignored("rule.service.loader.enable", True,
+        "no rule can be run; data of a schema with rules are refused"),
     ignored("schema.format", None),
     ignored("schema.reflection", False),
 )

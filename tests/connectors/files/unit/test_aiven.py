@@ -17,6 +17,7 @@ import pytest
 from penstock.api import ConfigInvalid, Failed, Header, Records, TopicPartition
 from penstock.api.schema import INT64, OPTIONAL_BYTES, STRING, struct
 from penstock.connectors.files.settings.aiven import AIVEN_S3_SINK, aiven_plan
+from penstock.connectors.files.settings.s3_aiven import AIVEN_SOURCE
 from penstock.connectors.files.stores.store import NewFile, Store, StoreUnavailable
 from penstock.connectors.files.write.writer import FileWriter
 from penstock.testing.conformance import records_of
@@ -324,3 +325,14 @@ def test_a_refused_record_of_a_key_does_not_remove_the_one_before() -> None:
         writer.close()
         assert refused == 1
         assert store.objects == {"k": b64("good")}
+
+
+def test_the_former_name_of_the_format_of_the_source_is_refused() -> None:
+    props = {
+        "aws.s3.bucket.name": "b",
+        "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}",
+        "input.type": "avro",
+    }
+    problems = {value.name: value.errors for value in AIVEN_SOURCE.validate(props) if value.errors}
+    assert problems.keys() == {"input.type"}
+    assert "input.format" in problems["input.type"][0]

@@ -83,8 +83,8 @@ FINISHED_PATH: Final = _FILES.text("finished.path", "",
     "Where to move files that were read.", check=_PATH, importance=HIGH)
 ERROR_PATH: Final = _FILES.text("error.path", REQUIRED,
     "Where to move files that cannot be read.", check=_PATH, importance=HIGH)
-KEEP_PATH: Final = _FILES.flag("cleanup.policy.maintain.relative.path", False,
-    "Ignored: moved files always keep their path below input.path, and folders stay.")
+KEEP_PATH: Final = _FILES.ignored("cleanup.policy.maintain.relative.path", False,
+    "moved files always keep their path below input.path, and folders stay")
 HALT: Final = _FILES.flag("halt.on.error", True,
     "Whether the task fails after a file that cannot be read; otherwise it continues with the "
     "next.", importance=HIGH)

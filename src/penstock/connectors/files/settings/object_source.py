@@ -111,8 +111,8 @@ SEPARATOR: Final = _SOURCE.text("format.bytearray.separator", "\n",
     "The separator that ends a record of raw bytes; empty: a file is one record.")
 TOMBSTONES: Final = _SOURCE.text("tombstone.encoded.partition", "tombstone",
     "The folder of records without a value, which are restored with store.kafka.keys=true.")
-RECORD_BATCH: Final = _SOURCE.number("record.batch.max.size", 200,
-    "Ignored; a poll is bounded by bytes, which is faster.", at_least=1, importance=MEDIUM)
+RECORD_BATCH: Final = _SOURCE.ignored("record.batch.max.size", 200,
+    "a poll is bounded by bytes, which is faster", at_least=1, importance=MEDIUM)
 SPLIT: Final = _SOURCE.long("penstock.split.files.bytes", 0,
     "For GENERIC: larger files are read in ranges of this many bytes, several at a time, if their "
     "format can be split: Parquet, Avro, and lines of JSON, text and CSV (without newlines in "

@@ -101,6 +101,9 @@ TEMPLATE: Final = _FILE.text("file.name.template", REQUIRED,
     importance=HIGH)
 FORMAT: Final = _FILE.choice("input.format", "bytes", tuple(_FORMATS),
     "The format of objects.", ignore_case=True)
+FORMER_FORMAT: Final = _FILE.refused("input.type", "",
+    "The former name of `input.format`, which must be used instead.",
+    "Use its new name: input.format")
 COMPRESSION: Final = _FILE.choice("file.compression.type",
     "none", ("none", "gzip", "snappy", "zstd"),
     "For jsonl and bytes: how objects are compressed.", ignore_case=True)
@@ -119,7 +122,7 @@ IGNORED: Final = (
     *("aws.s3.fetch.buffer.size", "aws.s3.fetch.page.size", "aws.s3.part.size.bytes"),
     *("aws.s3.sse.algorithm", "aws.sts.config.endpoint", "aws.sts.role.session.duration"),
     *("max.poll.records", "ring.buffer.size", "schema.registry.url", "schemas.enable"),
-    *("file.max.records", "input.type", "kafka.retry.backoff.ms"),
+    *("file.max.records", "kafka.retry.backoff.ms"),
 )
 """Settings of Aiven's source that have no meaning here."""
 

@@ -69,7 +69,8 @@ VALIDATE_NON_NULL: Final = _MODE.flag("validate.non.null", True,
 _SETTINGS: Final = Group(importance=LOW)
 CALENDAR: Final = _SETTINGS.choice(
     "date.calendar.system", "LEGACY", ("LEGACY", "PROLEPTIC_GREGORIAN"),
-    "Ignored: dates before 1582 are read in the Gregorian calendar either way.")
+    "Dates are read as PROLEPTIC_GREGORIAN says. LEGACY is accepted, as it is the default, but not "
+    "applied: it would shift dates before 1582-10-15 by up to 12 days.")
 
 _TABLES: Final = Group("Tables")
 TABLE_WHITELIST: Final = _TABLES.listing("table.whitelist", (),
