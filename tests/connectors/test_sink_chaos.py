@@ -98,7 +98,7 @@ def test_the_comparison_of_records_finds_what_is_lost_repeated_or_out_of_order()
     assert compare_records(sent, set(), swapped, lambda key, number: key).unordered == []
 
 
-def test_what_a_restart_repeats_is_not_out_of_order_but_what_it_skipped_is() -> None:
+def test_records_that_a_restart_repeats_are_in_order_but_skipped_ones_are_not() -> None:
     a, b, c = right = [("a", 1), ("b", 2), ("a", 3)]
     sent = [*SENT[:3], Sent(1, 0, "z", 9)]
     z = ("z", 9)  # of another partition

@@ -328,7 +328,7 @@ def test_refused_records_cost_no_others(
     assert rows(server, table) == [(number, number) for number in range(100)]
 
 
-def test_what_the_server_refuses_costs_its_record_alone(
+def test_a_record_that_the_server_refuses_is_rejected_alone(
     server: CassandraServer, table: str, make_task: MakeTask
 ) -> None:
     # An indexed value may have 64 KB at most: only the server knows.
@@ -348,7 +348,7 @@ def test_what_the_server_refuses_costs_its_record_alone(
     assert make_task(columns, mapping, ignoreErrors="All").write({"p": "none"}, keys=[1]) == {}
 
 
-def test_what_is_too_large_is_refused_and_what_is_gone_fails_the_task(
+def test_a_row_that_is_too_large_is_rejected_and_a_missing_table_fails_the_task(
     server: CassandraServer, table: str, make_task: MakeTask
 ) -> None:
     task = make_task("p int, id int, v blob, PRIMARY KEY (p, id)", "p=value.p, id=key, v=value.v")

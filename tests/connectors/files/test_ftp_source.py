@@ -66,7 +66,7 @@ def test_a_file_that_grows_is_tailed_and_one_that_changes_is_sent_again(site: Si
     assert again.read() == [("tails", "/tails/t", b"short")]
 
 
-def test_what_is_stored_is_what_the_other_connector_stores(site: Site) -> None:
+def test_offsets_are_those_of_the_jvm_connector(site: Site) -> None:
     site.put("in/a.csv", b"id\n1\n")
     task = site.reader(site.config(monitor_update="/in/*.csv:a", keystyle="struct"))
     before = int(time.time() * 1000)

@@ -468,7 +468,7 @@ def test_an_object_that_does_not_say_where_it_ends_is_replaced(
     assert list(map(ids, store.objects.under(task.root).values())) == [[0, 1, 2, 3]]
 
 
-def test_what_is_given_up_leaves_no_object(store: Running) -> None:
+def test_a_dropped_upload_leaves_no_object(store: Running) -> None:
     props = store.kind.settings(store.url, flush_size="100000")
     task = Task(store.kind, {**props, store.kind.part: str(PART)})
     for first in range(0, 800, 100):

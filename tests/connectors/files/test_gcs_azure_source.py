@@ -229,7 +229,7 @@ def test_a_bad_record_of_a_range_follows_behavior_on_error(gcs: Running) -> None
 
 
 @pytest.mark.parametrize("name", ["Json", "Avro", "Parquet"])
-def test_what_the_sink_wrote_comes_back(store: Running, name: str) -> None:
+def test_objects_of_the_sink_are_restored(store: Running, name: str) -> None:
     kind = store.kind
     props = settings(kind, store.url, format_class=f"{name}Format")
     rows = [{"id": number, "name": f"row {number}"} for number in range(12)]

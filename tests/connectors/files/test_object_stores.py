@@ -167,7 +167,7 @@ def test_an_object_whose_answer_was_lost_is_its_writers_own(
     assert store.objects.under(root) == {"a": b"mine"}
 
 
-def test_what_many_open_objects_hold_waits_in_files(store: Running) -> None:
+def test_bytes_of_many_open_objects_wait_in_files(store: Running) -> None:
     props = settings(store.kind, store.url)
     root, data = props["topics.dir"], content(600_000)
     with opened(store.kind, props) as written:

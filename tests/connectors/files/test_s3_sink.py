@@ -277,7 +277,7 @@ def test_objects_have_tags_encryption_storage_class_and_acl(
     assert any(each["Permission"] == "READ" for each in grants)
 
 
-def test_what_many_open_objects_hold_waits_in_files(store: ObjectStore, client: Any) -> None:
+def test_bytes_of_many_open_objects_wait_in_files(store: ObjectStore, client: Any) -> None:
     props = settings(
         store.url,
         flush_size="3000",
@@ -519,7 +519,7 @@ def test_a_store_without_conditions_is_written_without_them(
     assert list(map(ids, objects(client, task.root).values())) == [[0, 1, 2, 3]]
 
 
-def test_what_is_given_up_is_removed(proxy: FaultyProxy, client: Any) -> None:
+def test_a_dropped_file_is_removed(proxy: FaultyProxy, client: Any) -> None:
     task = Task(settings(proxy.url, flush_size="100000", s3_part_size=str(PART)))
     for first in range(0, 800, 100):
         task.write(first, first + 100, size=8000)

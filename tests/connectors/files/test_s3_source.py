@@ -225,7 +225,7 @@ def written(props: dict[str, str], records: Records, **changes: str) -> None:
 
 @pytest.mark.parametrize("format", ["Json", "Avro", "Parquet"])
 @pytest.mark.parametrize("partitioner", ["DefaultPartitioner", "FieldPartitioner"])
-def test_what_the_sink_wrote_comes_back(
+def test_objects_of_the_sink_are_restored(
     store: ObjectStore, client: Any, format: str, partitioner: str
 ) -> None:
     props = settings(

@@ -350,7 +350,7 @@ def test_a_server_that_stays_busy_costs_records_if_errors_are_ignored(
     assert sink.write(rows(range(1))) == {}
 
 
-def test_what_was_taken_before_a_failure_is_not_sent_again(
+def test_records_accepted_before_a_failure_are_not_sent_again(
     server: WebServer, task: Make, name: str
 ) -> None:
     sink = task(f"{server.url}/${{url}}", max_retries="0")

@@ -223,7 +223,7 @@ def test_intervals_are_kept_to(server: WebServer, task: Make, name: str) -> None
     assert 3 <= len(server.taken(f"read-{name}")) <= 5
 
 
-def test_what_is_behind_is_read_at_the_shorter_interval(
+def test_a_source_that_is_behind_polls_at_the_shorter_interval(
     server: WebServer, task: Make, name: str
 ) -> None:
     server.add(name, items(range(40)))
@@ -286,7 +286,7 @@ def test_a_refusal_fails_the_task_unless_it_is_left_out(
         ("large/3000", {"penstock.http.max.response.bytes": "2999"}, "max.response.bytes"),
     ],
 )
-def test_what_cannot_be_read_names_the_setting(
+def test_an_unreadable_response_names_the_setting(
     server: WebServer, task: Make, path: str, settings: dict[str, str], reported: str
 ) -> None:
     server.add("bad", items(range(1)))

@@ -170,7 +170,7 @@ def test_an_event_stream_resumes_at_the_stored_id(server: WebServer, task: Make,
 @pytest.mark.parametrize(
     ("path", "reported"), [("status/404/x", "404"), ("status/401/x", "401"), ("items/x", "sse.url")]
 )
-def test_what_is_no_event_stream_fails_the_task(
+def test_a_response_that_is_no_event_stream_fails_the_task(
     server: WebServer, task: Make, path: str, reported: str
 ) -> None:
     source = task(SseSource(), sse_url=f"{server.url}/{path}")
@@ -359,7 +359,7 @@ def test_a_webhook_authenticates_its_senders(hook: Callable[..., Hook]) -> None:
     assert running.post(authorization="Basic eA==").status_code == 401
 
 
-def test_what_a_webhook_refuses(hook: Callable[..., Hook]) -> None:
+def test_a_webhook_refuses_invalid_requests(hook: Callable[..., Hook]) -> None:
     running = hook(webhook_path="/a/b", webhook_max_bytes="10", webhook_body_format="json")
     assert running.post("x" * 11).status_code == 413
     assert running.post("{no").status_code == 400

@@ -849,7 +849,7 @@ def test_a_lock_that_is_not_given_in_time_may_be_tried_again(target: Target) -> 
     assert target.rows('"name"') == [("b",)]
 
 
-def test_what_is_read_while_the_server_is_unreachable_is_read_when_it_is_back() -> None:
+def test_rows_written_during_an_outage_are_read_when_the_server_is_back() -> None:
     with H2Server() as server:
         run(
             server,

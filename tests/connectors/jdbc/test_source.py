@@ -182,7 +182,7 @@ def test_of_a_clock_in_whole_seconds_the_running_one_is_left_for_later(
     assert len(seen) > 50
 
 
-def test_what_is_written_meanwhile_is_read_once_and_in_order(
+def test_rows_written_meanwhile_are_read_once_and_in_order(
     server: DatabaseServer, table: str
 ) -> None:
     run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, text VARCHAR(80))")
@@ -342,7 +342,7 @@ def test_a_server_that_went_away_between_two_pieces_is_read_from_again(table: st
         assert sorted(seen[1]) == seen[0]
 
 
-def test_what_is_refused_says_by_whom_and_why(server: DatabaseServer, table: str) -> None:
+def test_a_refusal_names_its_origin_and_reason(server: DatabaseServer, table: str) -> None:
     run(server, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)")
     reader = open_reader(server, table, incrementing__column__name="id")
     run(server, f"DROP TABLE {table}")

@@ -281,7 +281,7 @@ LEFT: Final[Sequence[tuple[str, str, str, dict[str, str]]]] = [
 
 @pytest.mark.parametrize(("partition", "offset", "more"), [pytest.param(*case[1:], id=case[0])
                                                            for case in LEFT])  # fmt: skip
-def test_what_the_jvms_connector_has_left_is_where_reading_continues(
+def test_reading_continues_at_the_offsets_of_the_jvm_connector(
     worker: WorkerProcess,
     postgresql: DatabaseServer,
     topics: Topics,

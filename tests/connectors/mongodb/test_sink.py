@@ -251,7 +251,7 @@ def test_a_refused_write_costs_its_record_alone(
     assert sorted(each["_id"] for each in stored(client, given)) == ["a", "b", "c", "d"]
 
 
-def test_what_bson_cannot_hold_is_refused_by_record(server: MongoServer, client: Client) -> None:
+def test_a_record_that_bson_cannot_hold_is_rejected(server: MongoServer, client: Client) -> None:
     given = settings(server.uri)
     rows: list[Any] = [
         {"_id": "ok"},
@@ -367,7 +367,7 @@ ROWS = st.fixed_dictionaries(
 
 @given(st.lists(ROWS, min_size=1, max_size=20))
 @examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_is_written_is_there(
+def test_written_records_are_in_the_collection(
     server: MongoServer, client: Client, rows: list[dict[str, Any]]
 ) -> None:
     needs_decimals(server)

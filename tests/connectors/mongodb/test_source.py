@@ -264,7 +264,7 @@ def test_databases_and_whole_deployments(server: WireServer, client: Client) -> 
     assert reading.offsets[0].partition == {"ns": f"mongodb://127.0.0.1:{server.port}/"}
 
 
-def test_what_exists_is_copied_and_then_changes_are_read(
+def test_existing_documents_are_copied_and_then_changes_are_read(
     server: WireServer, client: Client
 ) -> None:
     given = settings(

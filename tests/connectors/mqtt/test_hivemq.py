@@ -126,7 +126,7 @@ def test_tasks_share_a_subscription(broker: HiveMQ) -> None:
 
 
 @pytest.mark.parametrize("qos", ["1", "2"])
-def test_what_kafka_does_not_have_comes_again(broker: HiveMQ, qos: str) -> None:
+def test_messages_that_kafka_does_not_have_are_sent_again(broker: HiveMQ, qos: str) -> None:
     topic = f"again{next(NUMBERS)}"
     settings = {"mqtt__clean__session__enabled": "false", "mqtt__qos": qos}
     reader = source(broker, f"{topic}/#", name=topic, **settings)

@@ -271,7 +271,7 @@ def test_properties_of_mqtt_5_are_headers_both_ways(broker: Mosquitto, root: str
 
 @pytest.mark.parametrize("version", ["3.1.1", "5"])
 @pytest.mark.parametrize("qos", ["1", "2"])
-def test_what_kafka_does_not_have_comes_again(
+def test_messages_that_kafka_does_not_have_are_sent_again(
     broker: Mosquitto, root: str, version: str, qos: str
 ) -> None:
     settings = {

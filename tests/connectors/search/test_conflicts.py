@@ -126,7 +126,7 @@ def test_a_version_at_an_offset_that_the_topic_lost_is_no_conflict(
     assert "Ignored 1 records" in caplog.text
 
 
-def test_what_waits_is_forgotten_with_its_partition(
+def test_waiting_documents_are_dropped_with_their_partition(
     server: SearchServer, place: TopicPartition
 ) -> None:
     path = f"/{place.topic}/_doc/a?version=900&version_type=external"

@@ -251,7 +251,7 @@ def test_types_are_mapped_and_come_back(server: SearchServer, topic: str) -> Non
     }
 
 
-def test_what_is_written_again_changes_nothing(server: SearchServer, topic: str) -> None:
+def test_records_that_are_written_again_change_nothing(server: SearchServer, topic: str) -> None:
     old = records_of([{"v": 1}, {"v": 2}], keys=["k", "k"], topic=topic)
     with Task(server.url, schema_ignore="true") as task:
         assert task.write(old) == []

@@ -70,7 +70,7 @@ def server(request: pytest.FixtureRequest) -> SearchServer:
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rows=st.lists(ROWS, min_size=1, max_size=8))
-def test_what_is_written_is_read_as_the_table_says(
+def test_values_are_read_as_the_table_of_types_says(
     server: SearchServer, rows: list[dict[str, Any]]
 ) -> None:
     index = f"types-{next(NUMBERS)}"

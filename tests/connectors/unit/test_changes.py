@@ -64,7 +64,7 @@ def test_a_name_that_goes_to_another_file_wakes(
     assert woken.acquire(timeout=SOON_S)
 
 
-def test_what_is_forgotten_is_not_woken(changes: FileChanges, handle: int) -> None:
+def test_a_forgotten_waiter_is_not_woken(changes: FileChanges, handle: int) -> None:
     gone, still = threading.Semaphore(0), threading.Semaphore(0)
     watch = changes.wake_at_next(handle, gone.release)
     changes.wake_at_next(handle, still.release)

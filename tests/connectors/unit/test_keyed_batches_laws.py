@@ -21,7 +21,7 @@ def test_writing_only_the_last_ones_leaves_what_writing_all_does(keys: list[str 
 
 
 @given(KEYS)
-def test_what_comes_before_leads_through_all_rows_of_a_key(keys: list[str | None]) -> None:
+def test_the_chain_of_earlier_rows_has_all_rows_of_a_key(keys: list[str | None]) -> None:
     before = previous(keys)
     for row in last_ones(keys):
         chain = [row]

@@ -59,7 +59,7 @@ def test_astra_writes_at_no_lower_level_than_local_quorum() -> None:
         ({"topic.t.k.t.mapping": "id=key", "topic.t.codec.unit": "X"}, "topic.t.codec.unit"),
     ],
 )
-def test_what_is_wrong_names_its_setting(given: dict[str, str], setting: str) -> None:
+def test_an_error_names_the_setting(given: dict[str, str], setting: str) -> None:
     _, problems = topic_plans(given)
     assert {name for name, _ in problems} == {setting}
     assert setting in problems[0][1] or setting == "topic.t.codec"

@@ -324,7 +324,7 @@ def test_statements_can_be_about_other_documents(server: Server) -> None:
     assert sorted(failed) == [1, 2, 3]
 
 
-def test_what_is_written_is_not_written_again_after_an_outage(server: Server) -> None:
+def test_records_that_are_written_are_not_written_again_after_an_outage(server: Server) -> None:
     given = settings(
         document_mode="SUBDOCUMENT", subdocument_path="list", subdocument_operation="ARRAY_APPEND"
     )

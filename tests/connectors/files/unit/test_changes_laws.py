@@ -69,7 +69,7 @@ def test_an_updated_file_is_sent_whenever_its_content_differs(contents: list[byt
 
 
 @given(CONTENTS)
-def test_what_is_tailed_of_a_file_that_grows_is_the_file(pieces: list[bytes]) -> None:
+def test_pieces_of_a_growing_file_add_up_to_the_file(pieces: list[bytes]) -> None:
     before: Known | None = None
     content = got = b""
     for time, piece in enumerate(pieces):
@@ -148,7 +148,7 @@ def test_the_same_time_told_less_exactly_is_the_same(time: int, one: int, other:
 
 
 @given(KNOWN, st.text())
-def test_what_is_known_is_read_as_it_is_stored(before: Known, path: str) -> None:
+def test_a_stored_offset_is_read_as_it_was(before: Known, path: str) -> None:
     offset = before.stored(path)
     assert offset.offset is not None
     again = orjson.loads(orjson.dumps(dict(offset.offset)))

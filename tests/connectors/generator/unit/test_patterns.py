@@ -46,6 +46,6 @@ def test_everything_that_may_come_does() -> None:
     "pattern",
     ["(a", "a)", "[a", "a{2", "a{3,1}", "a{x}", "*a", "(?=a)", r"\b", r"(a)\1", "[b-a]", "\\"],
 )
-def test_what_is_not_understood_is_refused(pattern: str) -> None:
+def test_an_unsupported_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(DataError, match="Cannot generate strings for the regex"):
         texts_of(pattern)

@@ -160,7 +160,7 @@ class TestOffsets:
             ({"task.id": 0}, {"current.iteration": 5}),
         ],
     )
-    def test_what_is_no_offset_is_refused(self, partition: Any, offset: Any) -> None:
+    def test_an_invalid_offset_is_refused(self, partition: Any, offset: Any) -> None:
         config = DATAGEN.parse({**FAST, "quickstart": "users"})
         with pytest.raises(PenstockError):
             DatagenSource().alter_offsets(config, [SourceOffset(partition, offset)])

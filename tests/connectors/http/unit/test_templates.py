@@ -99,7 +99,7 @@ def test_templates_that_cannot_be(text: str, style: Style) -> None:
         Template(text, style)
 
 
-def test_what_is_filled_into_a_url_cannot_change_it() -> None:
+def test_values_in_a_url_cannot_change_its_structure() -> None:
     template = Template("http://h/${key}?q=${key}", Style.DOLLAR, url=True)
     filled = template.render(row(key="a/b?c#d&e=ü %"))
     assert filled == "http://h/a/b%3Fc%23d%26e%3D%C3%BC%20%25?q=a%2Fb%3Fc%23d%26e%3D%C3%BC%20%25"

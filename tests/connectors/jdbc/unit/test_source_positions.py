@@ -36,7 +36,7 @@ def test_positions_are_stored_as_the_jvms_connector_does(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "partition", [{"protocol": "1", "table": "notes"}, {"table": "notes"}], ids=["1", "before 1"]
 )
-def test_what_the_jvms_connector_stored_is_gone_on_from(
+def test_positions_of_the_jvm_connector_are_continued(
     shop: Shop, partition: dict[str, str]
 ) -> None:
     notes(shop, ["2024-01-01 12:00:00"] * 5)

@@ -90,7 +90,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), VALUES))
-def test_what_is_written_as_extended_json_can_be_read_again(document: dict[str, Any]) -> None:
+def test_extended_json_that_is_written_can_be_read_again(document: dict[str, Any]) -> None:
     assert parse(text_of(document, Mode.EXTENDED)) == document
 
 

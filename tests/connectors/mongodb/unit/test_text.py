@@ -47,7 +47,7 @@ def test_values(text: str, value: Any) -> None:
     "text", ["", "{", "{a}", "{a: }", "[1 2]", "{a: 'x}", "{} {}", "{a: 99999999999999999999x}",
              "{a: ObjectId('x')}", "{'a': {$oid: 'x'}}", "nonsense", "'\\q'"]
 )  # fmt: skip
-def test_what_is_no_value(text: str) -> None:
+def test_an_invalid_value_is_refused(text: str) -> None:
     with pytest.raises(TextInvalid):
         parse(text)
 

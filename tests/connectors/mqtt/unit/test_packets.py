@@ -24,7 +24,7 @@ TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=20)
     v5=st.booleans(),
     user=st.lists(st.tuples(TEXTS, TEXTS), max_size=20),
 )
-def test_what_is_published_can_be_read(
+def test_a_published_packet_can_be_read(
     topic: bytes, payload: bytes, qos: int, mid: int, v5: bool, user: list[tuple[str, str]]
 ) -> None:
     given_properties = Properties(user=tuple(user))

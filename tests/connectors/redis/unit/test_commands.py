@@ -84,7 +84,7 @@ def accounted(commands: Commands, outcome: Outcome) -> list[int]:
     return left.numbers
 
 
-def test_what_follows_a_repeated_command_of_a_key_is_repeated() -> None:
+def test_commands_after_a_repeated_one_of_their_key_are_repeated() -> None:
     commands = Commands()
     for row, key in enumerate((b"a", b"b", b"a", b"b", b"a")):
         commands.add(row, key, b"x")

@@ -50,7 +50,7 @@ def deliver(
 
 
 @given(keys=KEYS, stored=st.integers(0, 20), cuts=st.sets(st.integers(0, 19)))
-def test_what_an_earlier_run_stored_is_never_a_conflict(
+def test_a_document_of_an_earlier_run_is_never_a_conflict(
     keys: list[str], stored: int, cuts: set[int]
 ) -> None:
     versions = {key: offset for offset, key in enumerate(keys[:stored])}

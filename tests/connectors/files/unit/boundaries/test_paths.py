@@ -96,7 +96,7 @@ def test_patterns_are_those_of_joda(pattern: str, written: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["'year", "YYYY'", "jj", "b"])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(PatternInvalid):
         compile_pattern(pattern)
 

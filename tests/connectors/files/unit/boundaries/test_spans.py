@@ -99,7 +99,7 @@ def test_older_schemas_are_projected_and_newer_ones_begin_another_file() -> None
         assert actions(Rules(100, compatibility=Compatibility(compatibility)), given) == expected
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_schemas_that_cannot_be_compared_are_refused() -> None:
     rules = Rules(100, compatibility=Compatibility.BACKWARD)
     given = rows(schemas=[(3, V1), (4, None), (5, STRING), (10, V1)])
     _, done, refused = advance(rules, EMPTY, given, 0)

@@ -71,6 +71,6 @@ def test_a_time_is_a_number_a_number_as_text_or_iso_8601(value: Any, ms: int) ->
         "2024-02-30",
     ],
 )
-def test_what_is_no_time_is_refused_with_the_name_of_the_field(value: Any) -> None:
+def test_a_value_that_is_no_time_is_refused_with_the_name_of_the_field(value: Any) -> None:
     with pytest.raises(DataError, match=r"^Field 'm\.ts' \(timestamp\.field\) contains "):
         time_of(value, "m.ts")

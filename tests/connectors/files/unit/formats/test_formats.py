@@ -315,7 +315,7 @@ ROW = struct({"id": INT32, "name": STRING}, name="row")
 
 
 @pytest.mark.parametrize("format", [Parquet(), Avro(), JsonLines(), Csv(), Orc()])
-def test_what_a_format_cannot_hold_is_refused_by_row(format: Format) -> None:
+def test_a_row_that_a_format_cannot_hold_is_rejected(format: Format) -> None:
     good = {"id": 1, "name": "a"}
     assert list(refused(format, ROW, [good, {"id": 2, "name": "\ud800"}, good])) == [1]
     if format.needs_schema:

@@ -27,6 +27,6 @@ def test_a_decimal_gets_its_scale(text: str, scale: int, value: str) -> None:
     ("text", "scale"),
     [("1.505", 2), ("1.5", -2), ("150", -2), ("1_0.25", 2), ("\u0661.00", 2), ("NaN", 2), ("x", 0)],
 )
-def test_what_is_no_such_decimal_is_refused(text: str, scale: int) -> None:
+def test_an_invalid_decimal_is_refused(text: str, scale: int) -> None:
     with pytest.raises(DataError):
         scaled(text, scale)

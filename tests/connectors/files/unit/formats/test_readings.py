@@ -85,7 +85,7 @@ def without_marks(schema: Schema | None) -> Schema | None:
     ],
     ids=lambda format: format.ending if isinstance(format, Format) else None,
 )
-def test_what_is_written_is_read(format: Format, max_bytes: int) -> None:
+def test_records_that_are_written_are_read(format: Format, max_bytes: int) -> None:
     data = written(format, EVERYTHING, ROWS[:1], [EMPTY, FULL])
     options: dict[str, Any] = {}
     if isinstance(format, JsonLines | Csv):

@@ -110,7 +110,7 @@ def test_every_file_is_read_once_whatever_is_forgotten(seed: int, limit: int) ->
     assert sorted(read) == sorted(store.files)
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_files_is_bounded() -> None:
     store = Listed()
     for number in range(8_000):
         path = f"{number:06}"

@@ -111,7 +111,7 @@ def test_files_are_cleaned_up_when_their_offsets_are_stored_and_not_before(
     run.reader.close()
 
 
-def test_what_was_due_when_a_task_stopped_is_done_when_it_starts_again(tmp_path: Path) -> None:
+def test_a_cleanup_that_a_stopped_task_left_is_done_by_the_next(tmp_path: Path) -> None:
     run = Run(tmp_path, cleanup_policy="MOVE")
     (run.input / "a.json").write_text("1\n")
     assert run.read() == [1]

@@ -10,7 +10,7 @@ import pytest
 from penstock.connectors.files.stores.aside import Aside
 
 
-def test_what_was_put_aside_comes_back_once() -> None:
+def test_bytes_that_were_put_aside_are_returned_once() -> None:
     aside = Aside()
     assert aside.taken() == b""
     assert aside.add([b"ab", memoryview(b"cd")])

@@ -33,7 +33,7 @@ def test_a_file_is_hidden_until_it_is_complete(tmp_path: Path) -> None:
     assert file.size == HELD + 8
 
 
-def test_what_is_given_up_is_removed(tmp_path: Path) -> None:
+def test_a_dropped_file_is_removed(tmp_path: Path) -> None:
     file = LocalStore(tmp_path).create("b.json")
     file.write(bytes(HELD))
     file.settle()

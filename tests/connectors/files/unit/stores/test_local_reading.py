@@ -124,7 +124,7 @@ def test_moves_and_deletions_can_be_repeated_and_spare_other_files(tmp_path: Pat
     assert not (tmp_path / "a").exists()
 
 
-def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="none"):
         LocalReadStore().check(str(tmp_path / "none") + "/")
     assert list(LocalReadStore().list(str(tmp_path / "none") + "/")) == []

@@ -41,7 +41,7 @@ def test_only_complete_files_are_there_and_committed() -> None:
     task.writer.close()
 
 
-def test_what_is_not_complete_is_dropped_when_its_partition_goes() -> None:
+def test_incomplete_files_are_dropped_when_their_partition_is_revoked() -> None:
     task = Task()
     task.write(numbers(0, 5))
     task.flush()
@@ -386,7 +386,7 @@ def test_records_of_a_topic_that_was_created_again_are_not_held_to_be_stored() -
     assert task.files["partition=3/orders+3+0000000003.json"] == b"3\n4\n", "it was dropped"
 
 
-def test_what_is_left_of_a_topic_that_was_created_again_does_not_hide_its_new_records() -> None:
+def test_files_of_a_topic_that_was_created_again_do_not_hide_its_new_records() -> None:
     store = MemoryStore({})
     schedule = {"rotate.schedule.interval.ms": "3600000", "timezone": "UTC"}
     first = Task(schedule, store, create_only=True)

@@ -118,7 +118,7 @@ def test_a_lock_that_another_has_on_sqlite_is_waited_for(tmp_path: Path) -> None
             other.execute("INSERT INTO t VALUES (1)")
 
 
-def test_what_a_transaction_raises_undoes_it(tmp_path: Path) -> None:
+def test_an_error_in_a_transaction_rolls_it_back(tmp_path: Path) -> None:
     with Database(parse(f"jdbc:sqlite:{tmp_path / 'a.db'}")).connect() as connection:
         connection.execute("CREATE TABLE t (a)")
         with pytest.raises(DatabaseRefused, match="no such table"):

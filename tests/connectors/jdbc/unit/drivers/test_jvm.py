@@ -64,7 +64,7 @@ def test_any_other_url_is_for_its_driver_and_shows_no_password(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["jdbc:", "jdbc:h2", "jdbc:h2:", "jdbc::x", "jdbc://x"])
-def test_what_is_no_url_is_refused(text: str) -> None:
+def test_an_invalid_url_is_refused(text: str) -> None:
     with pytest.raises(UrlInvalid, match=r"connection\.url.*jdbc:"):
         parse(text)
 
@@ -91,7 +91,7 @@ def test_a_relative_name_is_found_where_spark_puts_files(
     assert jars_of(["driver.jar"]) == [str(jar)]
 
 
-def test_what_is_missing_is_reported_with_the_setting(
+def test_a_missing_driver_is_reported_with_the_setting(
     jar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CLASSPATH", raising=False)

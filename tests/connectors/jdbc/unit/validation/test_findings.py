@@ -139,7 +139,7 @@ LOGIN = ["connection.user", "connection.password"]
         ),
     ],
 )
-def test_what_keeps_from_connecting_is_said_of_what_can_change_it(
+def test_a_failed_connection_names_the_setting_that_can_change_it(
     monkeypatch: pytest.MonkeyPatch,
     error: PenstockError,
     login: dict[str, str | None],
@@ -321,7 +321,7 @@ def test_topics_that_are_not_known_are_not_judged(shop: Shop) -> None:
     assert [setting for setting, _ in errors(shop.sink(**routed, **kept))] == ["table.name.format"]
 
 
-def test_what_is_no_table_of_a_wanted_kind_is_an_error(shop: Shop) -> None:
+def test_a_table_of_another_kind_than_wanted_is_an_error(shop: Shop) -> None:
     ((setting, text),) = errors(shop.sink(topics="paid"))
     assert setting == "table.types"
     assert text == 'Table "paid" is of type VIEW, but table.types allows only TABLE'
