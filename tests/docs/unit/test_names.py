@@ -25,11 +25,6 @@ TWICE: Mapping[str, frozenset[str]] = {
             "Version",
         }
     ),
-    "couchbase": frozenset({"Handler"}),
-    "files": frozenset(
-        {"After", "Entry", "Kind", "Nulls", "OpenFile", "PatternInvalid", "Shape", "Stream"}
-    ),
-    "mongodb": frozenset({"TopicMapper"}),
 }
 
 

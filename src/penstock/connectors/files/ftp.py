@@ -22,7 +22,7 @@ from penstock.api import (
 )
 from penstock.api.settings import Config
 from penstock.connectors.files.monitor.known import PATH, known
-from penstock.connectors.files.monitor.plan import After
+from penstock.connectors.files.monitor.plan import Cleanup
 from penstock.connectors.files.monitor.reader import MonitorReader
 from penstock.connectors.files.settings import ftp as k
 from penstock.connectors.files.settings.extra import FILES
@@ -85,7 +85,7 @@ class FtpSource(SourceConnector):
         except StoreUnavailable as error:
             yield Finding(keys.address.name, str(error))
             return
-        moved_to = config[k.AFTER_FOLDER] if config[k.AFTER] == After.MOVE.value else ""
+        moved_to = config[k.AFTER_FOLDER] if config[k.AFTER] == Cleanup.MOVE.value else ""
         for key, watch in k.watches_of(keys, config):
             if moved_to and watch.pattern.has(moved_to):
                 text = f"Files moved to {moved_to} would be read again: {key.name} matches them."

@@ -23,7 +23,7 @@ from penstock.connectors.files.settings.folder_keys import (
 )
 from penstock.connectors.files.settings.folders import (
     KINDS,
-    Kind,
+    FolderConnector,
     folder_of,
     folder_plan,
     format_of,
@@ -37,7 +37,7 @@ CLASS: Final = "io.penstock.files.LocalFileSourceConnector"
 class FolderSource(FileSource):
     """Reads the files of a local folder."""
 
-    kind: Kind = KINDS["Local"]
+    kind: FolderConnector = KINDS["Local"]
 
     def required_modules(self, config: Config) -> Collection[str]:
         return ["fastavro"] if format_of(self.kind, config) == "Avro" else []

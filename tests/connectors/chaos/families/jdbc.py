@@ -9,7 +9,7 @@ from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServe
 
 from .base import HOT, JSON, Family
 
-_MOST: Final = 500_000
+_MAX: Final = 500_000
 """Rows that can be updated: more than there are records."""
 
 
@@ -34,7 +34,7 @@ class Postgres(Family):
         key = "k varchar(20) PRIMARY KEY, " if self.keyed else "seq serial, "
         self._execute(f"CREATE TABLE chaos ({key} n bigint, id varchar(20), text varchar(40))")
         if self._mode == "update":
-            for kind, rows in (("hot", HOT), ("k", _MOST)):
+            for kind, rows in (("hot", HOT), ("k", _MAX)):
                 self._execute(
                     f"INSERT INTO chaos (k) SELECT '{kind}' || g FROM generate_series(0, {rows}) g"
                 )

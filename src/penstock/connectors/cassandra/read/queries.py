@@ -10,7 +10,7 @@ from penstock.connectors.cassandra.text.names import quoted
 
 _LOWEST: Final = -(1 << 63)
 _HIGHEST: Final = (1 << 63) - 1
-_MOST_PARTS: Final = 8
+_MAX_PARTS: Final = 8
 
 
 def problems(metadata: Any, plan: TablePlan, setting: str) -> Iterator[str]:
@@ -104,5 +104,5 @@ def ranges(count: int) -> list[tuple[int, int]]:
 def parts_of(partitions: int | None) -> int:
     """The number of ranges for a table, by its estimated partitions; None: unknown."""
     if partitions is None:
-        return _MOST_PARTS
-    return max(1, min(_MOST_PARTS, partitions // 1_000))
+        return _MAX_PARTS
+    return max(1, min(_MAX_PARTS, partitions // 1_000))

@@ -48,10 +48,10 @@ from penstock.connectors.cassandra.read.values import rows_as
 from penstock.connectors.cassandra.text.codecs import converter
 from penstock.connectors.cassandra.text.values import Texts
 
-_MOST_SORTED: Final = 100_000  # rows of a slice
+_MAX_SORTED: Final = 100_000  # rows of a slice
 _LONG_AGO_MS: Final = -2_177_452_800_000  # 1901: an earlier position is only an initial offset
 _ROW_BYTES: Final = 16
-_MOST_PARTS_BYTES: Final = 1 << 20
+_MAX_PARTS_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ class CassandraReader(SourceReader):
     def _read_on(self, table: _Table) -> None:
         """Continues a slice: to its end, so that it can be sorted, unless it is too large."""
         assert table.pages is not None
-        most = 1 if table.plan.mode is Mode.TOKEN else _MOST_SORTED
+        most = 1 if table.plan.mode is Mode.TOKEN else _MAX_SORTED
         rows = table.carried
         for page, names, kinds in table.pages:
             if table.shape is None:
@@ -321,7 +321,7 @@ class CassandraReader(SourceReader):
         start = size = 0
         for at, row in enumerate(rows):
             size += _size(row)
-            if size >= _MOST_PARTS_BYTES:
+            if size >= _MAX_PARTS_BYTES:
                 yield self._records(plan, shape, rows[start : at + 1])
                 start, size = at + 1, 0
         if start < len(rows):

@@ -41,7 +41,7 @@ Convert = Callable[[Any], Any]
 
 _SCALE: Final = 18
 _UNIT: Final = Decimal(1).scaleb(-_SCALE)
-_MOST_DIGITS: Final = 1_000
+_MAX_DIGITS: Final = 1_000
 _HALF_MS: Final = timedelta(microseconds=500)
 _UUID_EPOCH: Final = 0x01B21DD213814000  # 1970, in the hundreds of nanoseconds of UUIDs
 _DECIMAL: Final = decimal(_SCALE, optional=True)
@@ -52,7 +52,7 @@ def _same(value: Any) -> Any:
 
 
 def _decimal(value: Decimal) -> Decimal:
-    return value.quantize(_UNIT, ROUND_HALF_UP, Context(prec=_MOST_DIGITS))
+    return value.quantize(_UNIT, ROUND_HALF_UP, Context(prec=_MAX_DIGITS))
 
 
 def _long(value: int) -> int:

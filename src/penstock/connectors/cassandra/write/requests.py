@@ -11,7 +11,7 @@ from typing import Any, Final
 from penstock.connectors.cassandra.write.rows import Bound
 from penstock.connectors.keyed.pace import Window
 
-_MOST_BYTES: Final = 1 << 20  # of the values of one request
+_MAX_BYTES: Final = 1 << 20  # of the values of one request
 _WAIT_S: Final = 1.0
 
 
@@ -46,7 +46,7 @@ class Grouping:
             request = Request(batch_type, [])
         request.bounds.append(bound)
         size += bound.size
-        if len(request.bounds) >= self._most or size >= _MOST_BYTES:
+        if len(request.bounds) >= self._most or size >= _MAX_BYTES:
             self._open.pop(bound.key, None)
             self._send(request)
         else:

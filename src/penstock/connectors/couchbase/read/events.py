@@ -34,7 +34,7 @@ from penstock.api.schema import (
 )
 from penstock.connectors.couchbase.client.keyspace import Keyspace
 from penstock.connectors.couchbase.client.store import Stored
-from penstock.connectors.couchbase.settings.source import Handler, SourcePlan
+from penstock.connectors.couchbase.settings.source import SourceHandler, SourcePlan
 from penstock.connectors.keyed.documents import dump
 
 log = logging.getLogger(__name__)
@@ -101,17 +101,17 @@ class Converting:
                 return None
         size = len(content) + len(row.id)
         match self._plan.handler:
-            case Handler.RAW:
+            case SourceHandler.RAW:
                 return (None if self._plan.without_value else content), size
-            case Handler.RAW_WITH_METADATA:
+            case SourceHandler.RAW_WITH_METADATA:
                 metadata = dump(self._metadata(row.id, stored))
                 if not self._plan.without_value:
                     metadata = metadata[:-1] + b',"content":' + content + b"}"
                 return metadata, size + 200
-            case Handler.DEFAULT_SCHEMA:
+            case SourceHandler.DEFAULT_SCHEMA:
                 included = None if self._plan.without_value else content
                 return {**self._metadata(row.id, stored), "content": included}, size + 200
-            case Handler.CONFIGURABLE_SCHEMA:
+            case SourceHandler.CONFIGURABLE_SCHEMA:
                 try:
                     return self._structured(parsed), size
                 except DataError as error:
@@ -132,9 +132,9 @@ class Converting:
 
     def _schema_of(self) -> Schema | None:
         match self._plan.handler:
-            case Handler.DEFAULT_SCHEMA:
+            case SourceHandler.DEFAULT_SCHEMA:
                 return DCP_MESSAGE
-            case Handler.CONFIGURABLE_SCHEMA:
+            case SourceHandler.CONFIGURABLE_SCHEMA:
                 schema = self._plan.schemas.of(self._keyspace.qualified)
                 if schema is None:
                     raise DataError(

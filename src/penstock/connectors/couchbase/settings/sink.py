@@ -42,7 +42,7 @@ HANDLERS: Final = "com.couchbase.connect.kafka.handler.sink."
 _UNSUPPORTED: Final = {"AnalyticsSinkHandler": "writes to Analytics are not supported"}
 
 
-class Handler(Enum):
+class SinkHandler(Enum):
     """The kind of write for a record."""
 
     UPSERT = "UpsertSinkHandler"
@@ -55,9 +55,9 @@ class Handler(Enum):
         return HANDLERS + self.value
 
 
-def handler_of(name: str) -> Handler:
+def handler_of(name: str) -> SinkHandler:
     """The handler of a class name, with or without its package. Raises ValueError."""
-    return texts.handler_of(Handler, HANDLERS, name, _UNSUPPORTED)
+    return texts.handler_of(SinkHandler, HANDLERS, name, _UNSUPPORTED)
 
 
 _BEHAVIOR: Final = Group("Sink Behavior")
@@ -84,11 +84,11 @@ TOPIC_TO_ID: Final = _BEHAVIOR.listing("topic.to.document.id", (),
     "`couchbase.document.id[TOPIC]`.",
     check=Readable(
         lambda entries: [IdFormat(text) for text in pairs_of(entries).values()], "topic=${/id},…"))
-SINK_HANDLER: Final = _BEHAVIOR.class_name("sink.handler", Handler.UPSERT.class_name,
+SINK_HANDLER: Final = _BEHAVIOR.class_name("sink.handler", SinkHandler.UPSERT.class_name,
     "How to write a record: as a document (`UpsertSinkHandler`), a part of one "
     "(`SubDocumentSinkHandler`) or a statement (`N1qlSinkHandler`). The values are Couchbase's "
     "class names; other classes are not supported.",
-    check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)))
+    check=Readable(handler_of, ", ".join(handler.class_name for handler in SinkHandler)))
 DOCUMENT_MODE: Final = _BEHAVIOR.text("document.mode", "DOCUMENT",
     "`N1QL` and `SUBDOCUMENT` override `couchbase.sink.handler`. Deprecated.",
     check=Words(("DOCUMENT", "SUBDOCUMENT", "N1QL")))
@@ -160,7 +160,7 @@ def _rules(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             f"'{REPLICATE_TO.name}' or '{PERSIST_TO.name}'.",
         )
     handler = _handler(parsed.get(SINK_HANDLER.name), parsed.get(DOCUMENT_MODE.name))
-    if handler is Handler.SUBDOCUMENT:
+    if handler is SinkHandler.SUBDOCUMENT:
         path = str(parsed.get(PART_PATH.name) or "").strip()
         if not path:
             yield PART_PATH.name, f'Missing required configuration "{PART_PATH.name}"'
@@ -170,16 +170,16 @@ def _rules(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
             except ValueError as error:
                 yield PART_PATH.name, invalid(PART_PATH.name, path, str(error))
     if (
-        handler is Handler.N1QL
+        handler is SinkHandler.N1QL
         and parsed.get(N1QL_OPERATION.name) == "UPDATE_WHERE"
         and not parsed.get(N1QL_WHERE.name)
     ):
         yield N1QL_WHERE.name, f'Missing required configuration "{N1QL_WHERE.name}".'
 
 
-def _handler(name: object, mode: object) -> Handler | None:
+def _handler(name: object, mode: object) -> SinkHandler | None:
     if mode in ("N1QL", "SUBDOCUMENT"):
-        return Handler[str(mode)]
+        return SinkHandler[str(mode)]
     try:
         return handler_of(str(name))
     except ValueError:
@@ -256,8 +256,8 @@ def sink_plan(config: Config) -> SinkPlan:
         ),
         expiry_ms=contextual(props, EXPIRATION.name, config[EXPIRATION] or "0", duration_ms),
         durability=Durability(config[DURABILITY], config[PERSIST_TO], config[REPLICATE_TO]),
-        statements=_statements(config) if handler is Handler.N1QL else None,
-        parts=_parts(config) if handler is Handler.SUBDOCUMENT else None,
+        statements=_statements(config) if handler is SinkHandler.N1QL else None,
+        parts=_parts(config) if handler is SinkHandler.SUBDOCUMENT else None,
         retry_ms=duration_ms(config[RETRY_TIMEOUT] or "0"),
         redacts=redacts(config),
     )

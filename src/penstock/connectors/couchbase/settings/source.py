@@ -63,7 +63,7 @@ _UNSUPPORTED: Final = {
 }
 
 
-class Handler(Enum):
+class SourceHandler(Enum):
     """The content of a record."""
 
     RAW = "RawJsonSourceHandler"
@@ -77,9 +77,9 @@ class Handler(Enum):
         return HANDLERS + self.value
 
 
-def handler_of(name: str) -> Handler:
+def handler_of(name: str) -> SourceHandler:
     """The handler of a class name, with or without its package. Raises ValueError."""
-    return texts.handler_of(Handler, HANDLERS, name, _UNSUPPORTED)
+    return texts.handler_of(SourceHandler, HANDLERS, name, _UNSUPPORTED)
 
 
 def filters_system(name: str) -> bool:
@@ -135,7 +135,8 @@ COLLECTION_TO_TOPIC: Final = _BEHAVIOR.listing("collection.to.topic", (),
         "scope.collection=topic,…"))
 SOURCE_HANDLER: Final = _BEHAVIOR.class_name("source.handler", REQUIRED,
     "What a record contains. The values are Couchbase's class names; other classes are not "
-    "supported.", check=Readable(handler_of, ", ".join(handler.class_name for handler in Handler)))
+    "supported.",
+    check=Readable(handler_of, ", ".join(handler.class_name for handler in SourceHandler)))
 HEADER_NAMES: Final = _BEHAVIOR.listing("headers", (),
     "The headers to add: `bucket`, `scope`, `collection`, `key`, `qualifiedKey`, `cas`, "
     "`partition`.", check=Readable(_headers, f"Zero or more of {', '.join(HEADERS)}"))
@@ -228,7 +229,7 @@ class SourcePlan:
     bucket: str
     scope: str
     collections: tuple[Keyspace, ...]  # those that the configuration names
-    handler: Handler
+    handler: SourceHandler
     topics: Contextual[str]
     schemas: Contextual[Schema | None]
     headers: tuple[str, ...]

@@ -48,7 +48,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFile:
+class SpanFile:
     """A file of the current span."""
 
     folder: str
@@ -66,7 +66,7 @@ class OpenFile:
 class Span:
     """The records since the last cut, of all topics that transforms route them to."""
 
-    files: Mapping[Place, OpenFile] = field(default_factory=dict)
+    files: Mapping[Place, SpanFile] = field(default_factory=dict)
     count: int = 0
     first_ms: int | None = None
     folders: Mapping[str, str] = field(default_factory=dict)  # of the last record, by topic
@@ -101,7 +101,7 @@ class Rows:
 class Add:
     """Appends these rows to a file, which is created if it was not open."""
 
-    file: OpenFile
+    file: SpanFile
     rows: Sequence[int]
 
 
@@ -251,7 +251,7 @@ class _Plan:
             self._start = rows.offsets[at]
         if file is None:
             start = self._start if rules.by_span else rows.offsets[at]
-            self._files[place] = OpenFile(place[1], start, schemas, tombstone, place[0])
+            self._files[place] = SpanFile(place[1], start, schemas, tombstone, place[0])
         if rules.interval_ms is not None:
             self._folders[place[0]] = place[1]
         self._tombstones = tombstone

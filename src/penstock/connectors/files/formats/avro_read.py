@@ -27,7 +27,7 @@ from penstock.connectors.files.formats.decoder import (
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
-_MOST_META: Final = 1 << 26
+_MAX_META: Final = 1 << 26
 
 
 class AvroReading(Reading):
@@ -213,7 +213,7 @@ class _AvroDecoder(Decoder):
 
     def _sized(self) -> bytes:
         size = self._input.long()
-        if not 0 <= size <= _MOST_META:
+        if not 0 <= size <= _MAX_META:
             raise Truncated("The file is damaged: a size in its header is invalid")
         return self._input.exactly(size)
 

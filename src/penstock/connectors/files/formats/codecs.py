@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.connectors.files.formats.format import Data, Out
 
 
-class Stream(Protocol):
+class CompressingStream(Protocol):
     """Compresses the bytes of a file while they are written."""
 
     def write(self, data: Data, /) -> int: ...
@@ -147,7 +147,7 @@ FILE_CODECS: Final[Mapping[str, str]] = {
 """Codecs of whole files, and their file name suffixes."""
 
 
-def compressing(codec: str, level: int | None, out: Out) -> Stream:
+def compressing(codec: str, level: int | None, out: Out) -> CompressingStream:
     """A stream that compresses a file; `level` None is the default of the codec."""
     if codec == "gzip":
         # Without a timestamp, so that the same records make the same file.

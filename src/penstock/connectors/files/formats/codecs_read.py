@@ -26,7 +26,7 @@ _LARGEST_BLOCK: Final = 1 << 28
 _ENDS_EARLY: Final = "The file ends in the middle of compressed data"
 
 
-class Stream(Protocol):
+class DecompressedStream(Protocol):
     """The decompressed bytes of a file."""
 
     def read(self, n: int, /) -> bytes:
@@ -45,7 +45,7 @@ def codec_of(name: str) -> str:
     return "snappy" if codec == "framed" else codec
 
 
-def decompressing(codec: str, source: Input) -> Stream:
+def decompressing(codec: str, source: Input) -> DecompressedStream:
     """The content of a file; `source` must be at its beginning."""
     match codec:
         case "gzip":
@@ -320,7 +320,7 @@ def _unsnap(data: bytes) -> bytes:
 class Transcoded:
     """Converts text of another encoding to UTF-8. Raises DataError for invalid bytes."""
 
-    def __init__(self, stream: Stream, encoding: str) -> None:
+    def __init__(self, stream: DecompressedStream, encoding: str) -> None:
         self._stream = stream
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()

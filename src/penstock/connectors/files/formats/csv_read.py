@@ -50,7 +50,7 @@ from penstock.connectors.files.formats.lines_read import (
     Separated,
     separated,
 )
-from penstock.connectors.files.formats.opencsv import Nulls, Parser
+from penstock.connectors.files.formats.opencsv import NullCells, Parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Dialect:
     newlines: bool = True
     """Whether quoted cells may contain newlines. If not, each line is a record: an unclosed quote
     costs one record, and files can be read in ranges."""
-    nulls: Nulls = Nulls.EMPTY_SEPARATORS
+    nulls: NullCells = NullCells.EMPTY_SEPARATORS
     keeps_cr: bool = False
     """Whether a carriage return before a newline belongs to the cell."""
     joins_lines: bool = False
@@ -196,7 +196,7 @@ def _open(
             first = data_begin
         try:
             cells = _cells(record, reading, reading.null)
-            hides_nulls = reading.dialect.nulls is Nulls.NEITHER
+            hides_nulls = reading.dialect.nulls is NullCells.NEITHER
             rows.append([cell or None for cell in cells] if hides_nulls else cells)
         except DataError:
             continue  # the record fails later, when it is read
@@ -275,7 +275,7 @@ def scan(data: bytes, dialect: Dialect) -> tuple[Any, bool]:
     quote = dialect.quote
     if quote is None or quote.encode() not in data:
         return newlines + 1, regular
-    regular = regular and dialect.nulls is not Nulls.EMPTY_QUOTES
+    regular = regular and dialect.nulls is not NullCells.EMPTY_QUOTES
     quotes = np.flatnonzero(array == ord(quote))
     opening, closing = quotes[0::2], quotes[1::2]
     adjacent = quotes[1:] == quotes[:-1] + 1
@@ -471,8 +471,8 @@ class _CsvDecoder(LineDecoder[bytes]):
                     true_values=["true", "True", "TRUE", "1"],
                     false_values=["false", "False", "FALSE", "0"],
                     strings_can_be_null=bool(self._reading.null)
-                    or dialect.nulls in (Nulls.EMPTY_SEPARATORS, Nulls.BOTH),
-                    quoted_strings_can_be_null=dialect.nulls is Nulls.BOTH,
+                    or dialect.nulls in (NullCells.EMPTY_SEPARATORS, NullCells.BOTH),
+                    quoted_strings_can_be_null=dialect.nulls is NullCells.BOTH,
                 ),
             )
         except (pa.ArrowException, UnicodeDecodeError):

@@ -17,7 +17,12 @@ import orjson
 
 from penstock.api import Column, DataError, Failed
 from penstock.api.schema import Schema, Value
-from penstock.connectors.files.formats.codecs_read import PIECE, Stream, Transcoded, decompressing
+from penstock.connectors.files.formats.codecs_read import (
+    PIECE,
+    DecompressedStream,
+    Transcoded,
+    decompressing,
+)
 from penstock.connectors.files.formats.decoder import (
     Chunk,
     Decoder,
@@ -175,7 +180,9 @@ _CLOSING: Final = frozenset(']}"')
 class _DocumentDecoder(Decoder):
     """Reads values one by one with Python's decoder, which reports where they end."""
 
-    def __init__(self, stream: Stream, skip: int, schema: Schema | None, most: int) -> None:
+    def __init__(
+        self, stream: DecompressedStream, skip: int, schema: Schema | None, most: int
+    ) -> None:
         self._stream = stream
         self._skip = skip
         self._record = 0

@@ -166,7 +166,7 @@ def scaled(text: str, scale: int) -> Decimal:
         assert isinstance(exponent, int), "finite"
         unscaled = int("".join(map(str, digits.digits)))
         shift = exponent + scale
-        if abs(shift) > _MOST_DIGITS:
+        if abs(shift) > _MAX_DIGITS:
             raise DataError(f"{text} is too large for a Decimal")
         unscaled, rest = (unscaled * 10**shift, 0) if shift >= 0 else divmod(unscaled, 10**-shift)
     except DecimalException as error:
@@ -176,7 +176,7 @@ def scaled(text: str, scale: int) -> Decimal:
     return Decimal((digits.sign, tuple(map(int, str(unscaled))), -scale))
 
 
-_MOST_DIGITS = 10_000
+_MAX_DIGITS = 10_000
 
 
 def _map(schema: Schema) -> Read:

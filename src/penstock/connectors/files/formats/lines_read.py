@@ -14,7 +14,12 @@ import numpy as np
 
 from penstock.api import Column, DataError, Failed
 from penstock.api.schema import OPTIONAL_STRING, STRING, Value
-from penstock.connectors.files.formats.codecs_read import PIECE, Stream, Transcoded, decompressing
+from penstock.connectors.files.formats.codecs_read import (
+    PIECE,
+    DecompressedStream,
+    Transcoded,
+    decompressing,
+)
 from penstock.connectors.files.formats.decoder import (
     Chunk,
     Decoder,
@@ -58,7 +63,7 @@ class Separated:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: DecompressedStream,
         begin: int,
         stop: int | None,
         *,

@@ -18,7 +18,7 @@ from typing import Final
 from penstock.api import DataError
 
 
-class Nulls(Enum):
+class NullCells(Enum):
     """Which empty cells are null."""
 
     NEITHER = "NEITHER"
@@ -28,9 +28,9 @@ class Nulls(Enum):
 
     def of(self, cell: str, quoted: bool) -> str | None:
         """The cell, or null if it is empty. `quoted`: whether it had quotes."""
-        if cell or self is Nulls.NEITHER:
+        if cell or self is NullCells.NEITHER:
             return cell
-        if self is Nulls.BOTH or quoted == (self is Nulls.EMPTY_QUOTES):
+        if self is NullCells.BOTH or quoted == (self is NullCells.EMPTY_QUOTES):
             return None
         return cell
 
@@ -50,7 +50,7 @@ class Parser:
     """Whether quotes have no effect on separators and line ends."""
     keeps_cr: bool = False
     """Whether lines end only with a newline, so that cells keep carriage returns."""
-    nulls: Nulls = Nulls.NEITHER
+    nulls: NullCells = NullCells.NEITHER
 
     def ends(self, data: bytes) -> list[int]:
         """The ends of complete records in data that begins with a record."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.api import Column, Failed
 from penstock.api.schema import BYTES, Value
-from penstock.connectors.files.formats.codecs_read import PIECE, Stream, decompressing
+from penstock.connectors.files.formats.codecs_read import PIECE, DecompressedStream, decompressing
 from penstock.connectors.files.formats.decoder import (
     Chunk,
     Decoder,
@@ -68,7 +68,7 @@ class _SliceDecoder(Decoder):
 
     def __init__(
         self,
-        stream: Stream,
+        stream: DecompressedStream,
         skip: int,
         size: int | None,
         most: int,

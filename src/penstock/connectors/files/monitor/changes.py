@@ -25,7 +25,7 @@ from penstock.api import Backoff
 from penstock.connectors.files.monitor.known import WHOLE, FileState, Known
 
 _SHORTEST_MS: Final = 500  # after a failure, also with a refresh of 0
-_MOST_DOUBLINGS: Final = 40
+_MAX_DOUBLINGS: Final = 40
 
 
 class Mode(Enum):
@@ -130,16 +130,16 @@ class Schedule:
     most `most_ms`."""
 
     refresh_ms: int
-    most_ms: int
+    max_ms: int
     due_ms: int = 0
     failures: int = 0
 
     def succeeded(self, now_ms: int) -> Schedule:
-        return Schedule(self.refresh_ms, self.most_ms, now_ms + self.refresh_ms)
+        return Schedule(self.refresh_ms, self.max_ms, now_ms + self.refresh_ms)
 
     def failed(self, now_ms: int) -> Schedule:
-        failures = min(self.failures + 1, _MOST_DOUBLINGS)
+        failures = min(self.failures + 1, _MAX_DOUBLINGS)
         step = max(self.refresh_ms, _SHORTEST_MS)
-        backoff = Backoff(step, max(self.most_ms, _SHORTEST_MS))
+        backoff = Backoff(step, max(self.max_ms, _SHORTEST_MS))
         pause_ms = int(backoff.delay_ms(failures + 1))
-        return Schedule(self.refresh_ms, self.most_ms, now_ms + pause_ms, failures)
+        return Schedule(self.refresh_ms, self.max_ms, now_ms + pause_ms, failures)

@@ -16,7 +16,7 @@ from penstock.connectors.files.stores.folders import Item, Kind, absolute
 _WILD: Final = frozenset("*?[{")
 
 
-class PatternInvalid(ValueError):
+class PathPatternInvalid(ValueError):
     """A path is not a valid pattern; the message says why."""
 
 
@@ -71,7 +71,7 @@ def pattern(path: str) -> Pattern:
     """
     parts = absolute(path + "*" if path.endswith("/") else path).split("/")[1:]
     if not parts[0]:
-        raise PatternInvalid("It does not name a file")
+        raise PathPatternInvalid("It does not name a file")
     wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts) - 1)
     folder = "/" + "/".join(parts[:wild])
     return Pattern(folder, tuple(_compiled(part) for part in parts[wild:]))
@@ -95,7 +95,7 @@ class _Glob:
             char = self._next()
             if char == "\\":
                 if self._at == len(self._text):
-                    raise PatternInvalid("It ends with a backslash")
+                    raise PathPatternInvalid("It ends with a backslash")
                 parts.append(re.escape(self._next()))
             elif char == "*":
                 parts.append("[^/]*")
@@ -105,7 +105,7 @@ class _Glob:
                 parts.append(self._members())
             elif char == "{":
                 if in_group:
-                    raise PatternInvalid("It contains nested groups")
+                    raise PathPatternInvalid("It contains nested groups")
                 in_group = True
                 parts.append("(?:(?:")
             elif char == "}" and in_group:
@@ -116,7 +116,7 @@ class _Glob:
             else:
                 parts.append(re.escape(char))
         if in_group:
-            raise PatternInvalid("A '{' has no '}'")
+            raise PathPatternInvalid("A '{' has no '}'")
         return re.sub(r"(?:\[\^/\]\*)+", "[^/]*", "".join(parts))
 
     def _next(self) -> str:
@@ -126,7 +126,7 @@ class _Glob:
     def _members(self) -> str:
         end = self._text.find("]", self._at + 1)
         if end < 0:
-            raise PatternInvalid("A '[' has no ']'")
+            raise PathPatternInvalid("A '[' has no ']'")
         inside = self._text[self._at : end]
         self._at = end + 1
         negated = inside.startswith(("!", "^")) and len(inside) > 1
@@ -139,5 +139,5 @@ class _Glob:
         try:
             re.compile(expression)
         except re.error as error:
-            raise PatternInvalid(f"'[{inside}]' is not a set of characters: {error}") from error
+            raise PathPatternInvalid(f"'[{inside}]' is not a set of characters: {error}") from error
         return expression

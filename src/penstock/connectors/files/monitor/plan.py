@@ -22,7 +22,7 @@ class Watch:
     mode: Mode
 
 
-class After(Enum):
+class Cleanup(Enum):
     """What happens to a file of mode UPDATE once all of it was sent."""
 
     NOTHING = "nothing"
@@ -49,7 +49,7 @@ class MonitorPlan:
     max_records: int = 10_000
     """Records of a poll."""
     shrunk: Shrunk = Shrunk.WHOLE
-    after: After = After.NOTHING
+    after: Cleanup = Cleanup.NOTHING
     after_folder: str = ""
     share: int = 0
     shares: int = 1

@@ -37,7 +37,7 @@ from penstock.connectors.files.monitor.known import (
     name_of_old,
 )
 from penstock.connectors.files.monitor.pieces import Piece, line_slices, slices
-from penstock.connectors.files.monitor.plan import After, MonitorPlan, Watch
+from penstock.connectors.files.monitor.plan import Cleanup, MonitorPlan, Watch
 from penstock.connectors.files.stores.folders import (
     FolderStore,
     IdentityRefused,
@@ -139,7 +139,7 @@ class MonitorReader(SourceReader):
         )
 
     def committed(self, offsets: Offsets) -> None:
-        if self._plan.after is After.NOTHING:
+        if self._plan.after is Cleanup.NOTHING:
             return
         for entry in offsets:
             path = str(entry.partition.get(PATH))
@@ -357,7 +357,7 @@ class MonitorReader(SourceReader):
 
     def _finish_leftover(self, seen: FileState, known: Known) -> None:
         """Finishes a file whose offset is stored, in case an earlier task did not."""
-        if self._plan.after is After.NOTHING:
+        if self._plan.after is Cleanup.NOTHING:
             return
         stored = self._context.stored_offset({PATH: seen.path})
         if stored == known.stored(seen.path).offset:
@@ -369,7 +369,7 @@ class MonitorReader(SourceReader):
         if known.sent != known.size:
             return
         try:
-            if self._plan.after is After.DELETE:
+            if self._plan.after is Cleanup.DELETE:
                 self._store.delete(found)
             else:
                 move_without_replacing(self._store, found, self._plan.moved(found.path))

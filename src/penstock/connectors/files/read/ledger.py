@@ -194,7 +194,7 @@ class Key(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class OffsetShape:
     """The format of offsets of files.
 
     `key` is the member of the partition that identifies a file; `fixed` are members with the same
@@ -277,7 +277,7 @@ class FileLedger(Ledger):
     def __init__(
         self,
         stored: Offsets,
-        shape: Shape,
+        shape: OffsetShape,
         place: str,
         task: int,
         tasks: int,

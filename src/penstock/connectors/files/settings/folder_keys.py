@@ -20,7 +20,7 @@ from penstock.api.settings import (
     non_empty,
     valid_regex,
 )
-from penstock.connectors.files.formats.opencsv import Nulls
+from penstock.connectors.files.formats.opencsv import NullCells
 from penstock.connectors.files.read.after import Policy
 from penstock.connectors.files.read.rows import Time
 from penstock.connectors.files.settings.connect_schema import schema_problem
@@ -166,7 +166,7 @@ CSV_KEEP_CR: Final = _CSV.flag("csv.keep.carriage.return", False,
     "Whether lines end only with a newline, so that a carriage return before it belongs to the "
     "last cell.")
 CSV_NULLS: Final = _CSV.choice("csv.null.field.indicator",
-    Nulls.NEITHER.value, tuple(nulls.value for nulls in Nulls),
+    NullCells.NEITHER.value, tuple(nulls.value for nulls in NullCells),
     "Which empty cells are null: those without quotes (EMPTY_SEPARATORS), those with quotes "
     "(EMPTY_QUOTES), BOTH, or NEITHER.")
 CSV_RFC_4180: Final = _CSV.flag("csv.rfc.4180.parser.enabled", False,

@@ -15,9 +15,9 @@ from penstock.api.settings import (
     invalid,
 )
 from penstock.connectors.files.formats.csv_read import Dialect
-from penstock.connectors.files.formats.opencsv import Nulls, Parser
+from penstock.connectors.files.formats.opencsv import NullCells, Parser
 from penstock.connectors.files.read.after import After, Policy
-from penstock.connectors.files.read.ledger import Key, Shape
+from penstock.connectors.files.read.ledger import Key, OffsetShape
 from penstock.connectors.files.read.names import Named
 from penstock.connectors.files.read.plan import Errors, SourcePlan
 from penstock.connectors.files.read.rows import Dress, KeyOf, Time
@@ -178,7 +178,7 @@ def _tail_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FolderConnector:
     """One of the connectors to folders."""
 
     settings: ConfigDef
@@ -192,8 +192,8 @@ class Kind:
     """The `file.offset` of the first record."""
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "Local": Kind(
+KINDS: Final[Mapping[str, FolderConnector]] = {
+    "Local": FolderConnector(
         ConfigDef(
             FORMAT_CLASS,
             *(_FREE.get(key.name, key) for key in _SHARED),
@@ -209,7 +209,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         None,
         ours=True,
     ),
-    "Csv": Kind(
+    "Csv": FolderConnector(
         ConfigDef(
             *_SHARED,
             *_SCHEMAS,
@@ -221,7 +221,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Csv",
         needs_schema=True,
     ),
-    "Json": Kind(
+    "Json": FolderConnector(
         ConfigDef(
             *_SHARED,
             *_SCHEMAS,
@@ -233,17 +233,21 @@ KINDS: Final[Mapping[str, Kind]] = {
         needs_schema=True,
         first=0,
     ),
-    "SchemaLessJson": Kind(
+    "SchemaLessJson": FolderConnector(
         ConfigDef(*_SHARED, CHARSET, *_OURS, rules=(_folder_rule,)), "Json", as_text=True, first=0
     ),
-    "LineDelimited": Kind(ConfigDef(*_SHARED, CHARSET, *_OURS, rules=(_folder_rule,)), "String"),
-    "BinaryFile": Kind(ConfigDef(*_SHARED, *_OURS, rules=(_folder_rule,)), "ByteArray", first=0),
-    "Avro": Kind(ConfigDef(*_SHARED, *_OURS, rules=(_folder_rule,)), "Avro", first=0),
+    "LineDelimited": FolderConnector(
+        ConfigDef(*_SHARED, CHARSET, *_OURS, rules=(_folder_rule,)), "String"
+    ),
+    "BinaryFile": FolderConnector(
+        ConfigDef(*_SHARED, *_OURS, rules=(_folder_rule,)), "ByteArray", first=0
+    ),
+    "Avro": FolderConnector(ConfigDef(*_SHARED, *_OURS, rules=(_folder_rule,)), "Avro", first=0),
 }
 """The connectors, by the part of spooldir's names between SpoolDir and SourceConnector."""
 
 
-def format_of(kind: Kind, config: Config) -> str:
+def format_of(kind: FolderConnector, config: Config) -> str:
     """The format of files, in READINGS."""
     if kind.format is not None:
         return kind.format
@@ -257,7 +261,7 @@ def folder_of(config: Config) -> str:
     return _as_folder(config[INPUT_PATH])
 
 
-def folder_plan(kind: Kind, config: Config) -> SourcePlan:
+def folder_plan(kind: FolderConnector, config: Config) -> SourcePlan:
     """The plan of a valid configuration."""
     ignored = [name for name in IGNORED if name in config.props]
     if ignored:
@@ -272,11 +276,11 @@ def folder_plan(kind: Kind, config: Config) -> SourcePlan:
         relative_to=folder if recursive else "",
     )
     if not kind.ours:
-        shape = Shape("fileName", "offset", {}, Key.PATH if recursive else Key.NAME)
+        shape = OffsetShape("fileName", "offset", {}, Key.PATH if recursive else Key.NAME)
     elif tails:
-        shape = Shape("inode", "record", {}, Key.IDENTITY)
+        shape = OffsetShape("inode", "record", {}, Key.IDENTITY)
     else:
-        shape = Shape("path", "record", {})
+        shape = OffsetShape("path", "record", {})
     format = format_of(kind, config)
     pattern = compile_java(config[INPUT_PATTERN])
     return SourcePlan(
@@ -305,7 +309,7 @@ def _as_folder(path: str) -> str:
     return f"{path.rstrip('/')}/" if path else ""
 
 
-def _options(kind: Kind, config: Config, format: str) -> ReadOptions:
+def _options(kind: FolderConnector, config: Config, format: str) -> ReadOptions:
     options = ReadOptions(
         compression=config[COMPRESSION], record_max_bytes=config[RECORD_MAX_BYTES]
     )
@@ -335,13 +339,13 @@ def _options(kind: Kind, config: Config, format: str) -> ReadOptions:
     return options
 
 
-def _dialect(kind: Kind, config: Config) -> Dialect:
+def _dialect(kind: FolderConnector, config: Config) -> Dialect:
     """The rules of CSV: RFC 4180 for our own source, opencsv's for spooldir's unless it is set to
     the former."""
     separator, quote = chr(config[CSV_SEPARATOR]), _char(config[CSV_QUOTE])
     if kind.ours:
         return Dialect(separator, quote)
-    nulls = Nulls[config[CSV_NULLS]]
+    nulls = NullCells[config[CSV_NULLS]]
     parser = Parser(
         separator,
         quote,
@@ -371,7 +375,7 @@ def _value_schema(config: Config) -> Schema | None:
     return parsed_schema(text) if text and not config[GENERATION] else None
 
 
-def _dress(kind: Kind, config: Config, root: str) -> Dress:
+def _dress(kind: FolderConnector, config: Config, root: str) -> Dress:
     mode = Time(config[TIMESTAMP_MODE])
     has_schemas = kind.ours or kind.needs_schema
     field = config[TIMESTAMP_FIELD] if has_schemas else ""
@@ -389,7 +393,7 @@ def _dress(kind: Kind, config: Config, root: str) -> Dress:
     )
 
 
-def _key(kind: Kind, config: Config) -> KeyOf | None:
+def _key(kind: FolderConnector, config: Config) -> KeyOf | None:
     if config[GENERATION] or not config[KEY_SCHEMA]:
         fields = tuple(config[GENERATION_KEYS])
         if not fields and not (kind.needs_schema and config[GENERATION]):

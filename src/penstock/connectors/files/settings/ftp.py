@@ -29,8 +29,8 @@ from penstock.api.settings import (
     valid_regex,
 )
 from penstock.connectors.files.monitor.changes import Mode, Shrunk
-from penstock.connectors.files.monitor.patterns import PatternInvalid, pattern
-from penstock.connectors.files.monitor.plan import After, MonitorPlan, Watch
+from penstock.connectors.files.monitor.patterns import PathPatternInvalid, pattern
+from penstock.connectors.files.monitor.plan import Cleanup, MonitorPlan, Watch
 from penstock.connectors.files.stores.ftp_client import FtpOptions, Tls
 from penstock.connectors.files.stores.sftp import SftpOptions
 
@@ -103,7 +103,7 @@ def _watch(text: str, mode: Mode) -> Watch:
         raise ValueError(f"'{text}' is not of the form path:topic")
     try:
         return Watch(pattern(match["path"]), match["topic"], mode)
-    except PatternInvalid as error:
+    except PathPatternInvalid as error:
         raise ValueError(f"'{match['path']}': {error}") from error
 
 
@@ -187,7 +187,7 @@ SHRUNK: Final = _OURS.choice("penstock.ftp.tail.shrunk",
     "What to send of a tailed file that shrank, or changed without growing: whole, all of it; "
     "skip, nothing, like the connector that this one replaces.")
 AFTER: Final = _OURS.choice("penstock.ftp.after",
-    After.NOTHING.value, tuple(choice.value for choice in After),
+    Cleanup.NOTHING.value, tuple(choice.value for choice in Cleanup),
     "How to handle a file of `monitor.update` once all of it is in Kafka: nothing, delete, or "
     "move to penstock.ftp.after.folder.")
 AFTER_FOLDER: Final = _OURS.text("penstock.ftp.after.folder", "",
@@ -225,7 +225,7 @@ class FtpKeys:
         return ConfigDef(*keys, *_OURS, rules=(self._rule,))
 
     def _rule(self, parsed: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-        if parsed.get(AFTER.name) == After.MOVE.value and not parsed.get(AFTER_FOLDER.name):
+        if parsed.get(AFTER.name) == Cleanup.MOVE.value and not parsed.get(AFTER_FOLDER.name):
             yield AFTER_FOLDER.name, invalid(AFTER_FOLDER.name, "", "It is required for move")
         key, protocol = parsed.get(PRIVATE_KEY.name), str(parsed.get(self.protocol.name))
         if isinstance(key, Secret) and key.value and protocol.lower() != "sftp":
@@ -363,7 +363,7 @@ def monitor_plan(keys: FtpKeys, config: Config) -> MonitorPlan:
         key_schema=struct(fields, name=keys.key_name) if is_struct else None,
         max_records=config[keys.max_records],
         shrunk=Shrunk(config[SHRUNK]),
-        after=After(config[AFTER]),
+        after=Cleanup(config[AFTER]),
         after_folder=config[AFTER_FOLDER],
         share=int(share),
         shares=int(shares),

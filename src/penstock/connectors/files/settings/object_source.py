@@ -23,7 +23,7 @@ from penstock.api.settings import (
     invalid,
 )
 from penstock.connectors.files.read.after import After, Policy
-from penstock.connectors.files.read.ledger import FolderLedger, Shape
+from penstock.connectors.files.read.ledger import FolderLedger, OffsetShape
 from penstock.connectors.files.read.names import Patterned, Restored
 from penstock.connectors.files.read.plan import Beside, Errors, SourcePlan
 from penstock.connectors.files.read.scan import Finding
@@ -235,7 +235,7 @@ def object_source_plan(
             again=config[CHANGED] == "read",
         ),
         reading=reading_by(format, options),
-        ledger=file_ledger(config, Shape("fileName", "fileOffset", {}), place),
+        ledger=file_ledger(config, OffsetShape("fileName", "fileOffset", {}), place),
         errors=Errors(f"{ON_ERROR.name}=log", skips_files=skips, skips_records=skips),
         after=After(Policy.NONE),
     )

@@ -20,7 +20,7 @@ from penstock.api.settings import (
     non_empty,
 )
 from penstock.connectors.common.aws import Role
-from penstock.connectors.files.read.ledger import Shape
+from penstock.connectors.files.read.ledger import OffsetShape
 from penstock.connectors.files.read.names import Templated
 from penstock.connectors.files.read.plan import Errors, SourcePlan
 from penstock.connectors.files.read.rows import BYTES_KEY, OPTIONAL_BYTES_KEY, Dress
@@ -219,7 +219,7 @@ def aiven_plan(config: Config) -> SourcePlan:
         reading=reading_by(format, options),
         ledger=file_ledger(
             config,
-            Shape("objectKey", "recordCount", {"bucket": bucket}),
+            OffsetShape("objectKey", "recordCount", {"bucket": bucket}),
             f"s3://{bucket}/{config[PREFIX]}",
         ),
         errors=Errors(f"{TOLERANCE}=all", skips_files=skips, skips_records=skips),

@@ -14,7 +14,7 @@ from penstock.api.settings import (
 )
 from penstock.connectors.files.formats.decoder import RECORD_MAX, Reading
 from penstock.connectors.files.formats.lines_read import MOST
-from penstock.connectors.files.read.ledger import FileLedger, Ledger, Shape
+from penstock.connectors.files.read.ledger import FileLedger, Ledger, OffsetShape
 from penstock.connectors.files.read.plan import TASK, TASKS
 from penstock.connectors.files.settings.tables import AUTO, ReadOptions, reading_of
 
@@ -64,7 +64,7 @@ def reading_by(format: str, options: ReadOptions) -> Callable[[str], Reading]:
 
 
 def file_ledger(
-    config: Config, shape: Shape, place: str, *, late_ms: int = 0
+    config: Config, shape: OffsetShape, place: str, *, late_ms: int = 0
 ) -> Callable[..., Ledger]:
     """Makes a ledger that remembers each file. `late_ms`: minimum for late files."""
     limit, late_limit_ms = config[REMEMBERED], max(config[LATE], late_ms)

@@ -70,7 +70,7 @@ class HadoopOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HadoopEntry:
     """A file or a folder."""
 
     path: str
@@ -176,7 +176,7 @@ class Hadoop:
         with self._store_errors(path):
             self._fs.delete(self._path(path), True)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[HadoopEntry]:
         """The entries of a folder; none if it does not exist."""
         with self._store_errors(path):
             try:
@@ -184,7 +184,7 @@ class Hadoop:
             except self._jpype.JClass("java.io.FileNotFoundException"):
                 return []
             return [
-                Entry(
+                HadoopEntry(
                     posixpath.join(path, str(status.getPath().getName())),
                     status.isDirectory(),
                     status.getLen(),

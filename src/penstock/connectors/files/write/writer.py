@@ -36,9 +36,9 @@ from penstock.connectors.files.boundaries.spans import (
     EMPTY,
     Add,
     Cut,
-    OpenFile,
     Place,
     Span,
+    SpanFile,
     advance,
     is_due,
     is_over,
@@ -200,7 +200,7 @@ class FileWriter(SinkWriter):
     def _write_latest(
         self,
         partition: _Partition,
-        file: OpenFile,
+        file: SpanFile,
         records: Records,
         rows: Sequence[int],
         bad: Failed,
@@ -336,7 +336,7 @@ class FileWriter(SinkWriter):
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._store.close()
 
-    def _opened(self, partition: _Partition, file: OpenFile) -> OpenFiles | DataError:
+    def _opened(self, partition: _Partition, file: SpanFile) -> OpenFiles | DataError:
         """The open file, created if necessary; or the error that prevents it."""
         opened = partition.open.get(file.place)
         if opened is None:

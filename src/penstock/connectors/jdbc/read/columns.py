@@ -78,7 +78,7 @@ _INTEGERS: Final = {  # signed, unsigned
     Sql.SMALLINT: (s.INT16, s.INT32),
     Sql.INTEGER: (s.INT32, s.INT64),
 }
-_MOST_DIGITS: Final = 18  # that every INT64 holds
+_MAX_DIGITS: Final = 18  # that every INT64 holds
 _LOWEST_SCALE: Final = -84
 
 
@@ -110,7 +110,7 @@ def _mapped(column: SqlColumn, mapping: Mapping) -> Schema:
         if mapping.numeric.startswith("best_fit") and not column.scale:
             return s.FLOAT64
         return s.decimal(mapping.unlimited_scale or column.scale)
-    fits = column.precision <= _MOST_DIGITS
+    fits = column.precision <= _MAX_DIGITS
     whole = _LOWEST_SCALE <= column.scale < 1
     match mapping.numeric:
         case "precision_only" if fits and column.scale == 0:

@@ -21,7 +21,7 @@ from penstock.connectors.jdbc.read.offsets import TableId
 from penstock.connectors.jdbc.read.reading import Blocks, Columns, Reading, block
 
 _DIGITS: Final = 6  # of a second that are always compared
-_MOST_DIGITS: Final = 9  # that an offset has
+_MAX_DIGITS: Final = 9  # that an offset has
 _EPOCH: Final = moment(0)
 _US: Final = timedelta(microseconds=1)
 _ORACLE_UNLIMITED: Final = -127  # the scale of a NUMBER declared without one
@@ -145,7 +145,7 @@ class DriverReading(Reading):
 
     def comparable(self, column: SqlColumn) -> str:
         name = self.name(column.name)
-        if self._product.exact and column.scale > _MOST_DIGITS and not column.zoned:
+        if self._product.exact and column.scale > _MAX_DIGITS and not column.zoned:
             return self._product.exact.format(name=name)
         return name
 

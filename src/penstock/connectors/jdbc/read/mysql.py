@@ -61,7 +61,7 @@ _AUTO_INCREMENT: Final = 512
 
 _MICROS: Final = "CAST(UNIX_TIMESTAMP(%) * 1000000 AS SIGNED)"
 _NOT_PREPARED: Final = 1295  # the error of a statement that PREPARE does not support
-_MOST_FIELDS: Final = 500  # of a statement
+_MAX_FIELDS: Final = 500  # of a statement
 _MICROS_OF_SECONDS: Final = "CAST(% * 1000000 AS SIGNED)"
 _US: Final = timedelta(microseconds=1)
 _SET_BACK_S: Final = 4 * 3600
@@ -223,8 +223,8 @@ class _Instants:
             self._other = self._until.enter_context(opened)
         known: dict[str, str] = {}
         distinct = list({text for text in texts if text})
-        for start in range(0, len(distinct), _MOST_FIELDS):
-            some = distinct[start : start + _MOST_FIELDS]
+        for start in range(0, len(distinct), _MAX_FIELDS):
+            some = distinct[start : start + _MAX_FIELDS]
             fields = ", ".join(_MICROS.replace("%", f"'{text}'") for text in some)
             ((*numbers,),) = self._other.rows(f"SELECT {fields}")
             known |= {text: str(number or 0) for text, number in zip(some, numbers, strict=True)}

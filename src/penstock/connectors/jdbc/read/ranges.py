@@ -20,7 +20,7 @@ from penstock.connectors.jdbc.read.pool import ReadingPool
 from penstock.connectors.jdbc.read.reading import Blocks, Reading, where
 from penstock.connectors.jdbc.read.shapes import Shape, Unit
 
-MOST_ROWS: Final = 1 << 14
+MAX_ROWS: Final = 1 << 14
 """Rows of a piece: small rows take much more memory as records than in Arrow arrays."""
 
 
@@ -61,7 +61,7 @@ class Range:
     def take(self, max_bytes: int) -> list[pa.RecordBatch]:
         """The next rows, about `max_bytes` of them."""
         blocks = []
-        bytes_left, rows_left = max_bytes, MOST_ROWS
+        bytes_left, rows_left = max_bytes, MAX_ROWS
         while bytes_left > 0 and rows_left > 0 and self.has_more():
             block = self._ahead.popleft()
             fitting = bytes_left * block.num_rows // _size(block)

@@ -59,8 +59,8 @@ RANGE_BYTES: Final = 1 << 25
 
 _PART_BYTES: Final = 1 << 20  # of the records that `read` yields at a time
 _SAMPLE_ROWS: Final = 64
-_MOST_ROWS: Final = 1_000_000  # of one range, even if rows are small
-_MOST_STRIPES: Final = 64  # that one statement names
+_MAX_ROWS: Final = 1_000_000  # of one range, even if rows are small
+_MAX_STRIPES: Final = 64  # that one statement names
 _ADVICE: Final = (
     " Correct the row, convert the value in 'query', or skip such rows with errors.tolerance=all."
 )
@@ -317,17 +317,17 @@ class JdbcReader(SourceReader):
             if order.unlimited and unit not in self._beyond:
                 self._refuse_beyond(unit, order, shape)
             return None, 0, False
-        most_rows = max(1, min(_MOST_ROWS, max_bytes * rows // max(size, 1)))
+        max_rows = max(1, min(_MAX_ROWS, max_bytes * rows // max(size, 1)))
         keys = f"SELECT {order.keys}{from_where}"
         if self._suffix:
-            return self._look_with_suffix(order, keys, most_rows, size // rows)
-        last = reading.first(f"{keys} ORDER BY {order.by}", most_rows - 1)
+            return self._look_with_suffix(order, keys, max_rows, size // rows)
+        last = reading.first(f"{keys} ORDER BY {order.by}", max_rows - 1)
         full = bool(last)
         if not full:
             last = reading.first(f"{keys} ORDER BY {order.backwards}")
         if not last:
             return None, 0, False  # the rows were deleted meanwhile
-        return order.position(last[0]), most_rows * size // rows, full
+        return order.position(last[0]), max_rows * size // rows, full
 
     def _refuse_beyond(self, unit: Unit, order: Order, shape: Shape) -> None:
         """Reports the first row whose number no offset can hold: neither it nor those after it can
@@ -349,11 +349,11 @@ class JdbcReader(SourceReader):
             )
 
     def _look_with_suffix(
-        self, order: Order, keys: str, most_rows: int, row_bytes: int
+        self, order: Order, keys: str, max_rows: int, row_bytes: int
     ) -> tuple[Position | None, int, bool]:
         """The same with a suffix, which may be a LIMIT and so ends this statement too."""
         sql = f"{keys} ORDER BY {order.by}{self._suffix}"
-        rows = list(itertools.islice(itertools.chain(*order.reading.keys(sql)), most_rows))
+        rows = list(itertools.islice(itertools.chain(*order.reading.keys(sql)), max_rows))
         if not rows:
             return None, 0, False
         return order.position(rows[-1]), len(rows) * row_bytes, True
@@ -516,7 +516,7 @@ class JdbcReader(SourceReader):
             distance = width * unit.parts
             first = max(low, 0) // distance * distance + unit.part * width
             starts = range(first, high + 1, distance)
-            if len(starts) <= _MOST_STRIPES:
+            if len(starts) <= _MAX_STRIPES:
                 ranges = [f"{name} BETWEEN {start} AND {start + width - 1}" for start in starts]
                 return f"({' OR '.join(ranges)})" if ranges else "1 = 0"
         return f"{reading.stripe(name, width, unit.parts)} = {unit.part}"

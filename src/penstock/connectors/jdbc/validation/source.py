@@ -27,7 +27,7 @@ from penstock.connectors.jdbc.validation.words import hidden, near, user
 
 log = logging.getLogger(__name__)
 
-_MOST_OFFERED: Final = 1000  # names of tables
+_MAX_OFFERED: Final = 1000  # names of tables
 
 
 def source_findings(config: Config) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _offered_tables(tables: Sequence[TableId]) -> Iterator[Finding]:
     """Recommends the tables: by the short name where that is unambiguous, and as regular
     expressions for whole names."""
     names = [table.name for table in tables]
-    offered = tables[:_MOST_OFFERED]
+    offered = tables[:_MAX_OFFERED]
     plain = [
         table.name if names.count(table.name) == 1 else table_names(table)[1] for table in offered
     ]

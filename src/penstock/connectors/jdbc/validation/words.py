@@ -10,19 +10,19 @@ from penstock.api.settings import Config
 from penstock.connectors.jdbc.drivers.connection import Connection
 from penstock.connectors.jdbc.settings import connection as keys
 
-_MOST_NAMED: Final = 5  # in a message
+_MAX_NAMED: Final = 5  # in a message
 
 
 def near(name: str, names: Sequence[str]) -> str:
     """The similar names, or else the first ones, as the end of a sentence."""
     by_lower = {known.lower(): known for known in names}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=_MOST_NAMED)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=_MAX_NAMED)
     if close:
         return f"; similar: {', '.join(by_lower[lower] for lower in close)}"
     if not names:
         return ""
-    more = ", …" if len(names) > _MOST_NAMED else ""
-    return f"; existing: {', '.join(names[:_MOST_NAMED])}{more}"
+    more = ", …" if len(names) > _MAX_NAMED else ""
+    return f"; existing: {', '.join(names[:_MAX_NAMED])}{more}"
 
 
 def user_setting(config: Config) -> str:

@@ -161,7 +161,7 @@ class Dialect(ABC):
     """One kind of database."""
 
     quotes: tuple[str, str] = ('"', '"')
-    most_parts: ClassVar[int]  # of a table's name
+    max_parts: ClassVar[int]  # of a table's name
     types: Mapping[Type | Logical, str]
     creates: str = "CREATE TABLE IF NOT EXISTS"
 
@@ -175,7 +175,7 @@ class Dialect(ABC):
 
     def qualified(self, table: TableName) -> str:
         """A table's name for use in statements."""
-        return ".".join(self.quoted(part) for part in table.parts[-self.most_parts :])
+        return ".".join(self.quoted(part) for part in table.parts[-self.max_parts :])
 
     def listed(self, names: Iterable[str]) -> str:
         """Quoted names, separated by commas."""

@@ -45,7 +45,7 @@ class Generic(Dialect):
     """A database behind a JDBC driver. `holds_lock`: MERGE locks the keys that it does not find,
     if the database can."""
 
-    most_parts = 3
+    max_parts = 3
 
     def __init__(
         self, zone: ZoneInfo, product: Product, *, quoting: bool = True, holds_lock: bool = True

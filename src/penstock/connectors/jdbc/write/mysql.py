@@ -47,7 +47,7 @@ class MySql(Dialect):
     """MySQL since version 5.7, MariaDB since 10.3."""
 
     quotes = ("`", "`")
-    most_parts = 2
+    max_parts = 2
     types: Mapping[Type | Logical, str] = {
         Type.INT8: "TINYINT",
         Type.INT16: "SMALLINT",

@@ -61,7 +61,7 @@ _KINDS: Final = {
 class PostgreSql(Dialect):
     """PostgreSQL since version 12."""
 
-    most_parts = 2  # a connection sees one database
+    max_parts = 2  # a connection sees one database
     types: Mapping[Type | Logical, str] = {
         Type.INT8: "SMALLINT",
         Type.INT16: "SMALLINT",

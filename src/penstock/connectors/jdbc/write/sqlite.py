@@ -36,7 +36,7 @@ class Sqlite(Dialect):
     """SQLite. Dates, times and timestamps are milliseconds since the epoch, the default of the
     JVM's driver."""
 
-    most_parts = 2
+    max_parts = 2
     locking = ""  # the transaction holds SQLite's only lock
     types: Mapping[Type | Logical, str] = {
         Type.INT8: "INTEGER",

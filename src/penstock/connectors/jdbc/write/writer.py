@@ -385,11 +385,11 @@ class JdbcWriter(SinkWriter):
     ) -> None:
         if done:
             piece = piece.only([at for at, row in enumerate(piece.rows) if row not in done])
-        most_rows = self._settings.batch_rows or max(1, len(piece.rows))
+        max_rows = self._settings.batch_rows or max(1, len(piece.rows))
         if piece.segment.singly:
-            most_rows = 1
-        for start in range(0, len(piece.rows), most_rows):
-            self._by_halves(connection, piece.part(start, start + most_rows), refused)
+            max_rows = 1
+        for start in range(0, len(piece.rows), max_rows):
+            self._by_halves(connection, piece.part(start, start + max_rows), refused)
         for row in [row for row in piece.rows if row in refused and row in earlier]:
             self._write_piece(connection, earlier[row], earlier, refused, done)
 

@@ -96,7 +96,7 @@ class JsonFormatter(Enum):
     SIMPLIFIED = f"{_SOURCE}.json.formatter.SimplifiedJson"
 
 
-class TopicMapper(Enum):
+class TopicMapperClass(Enum):
     """The topic of a change event."""
 
     DEFAULT = f"{_SOURCE}.topic.mapping.DefaultTopicMapper"

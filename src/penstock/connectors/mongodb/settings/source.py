@@ -162,9 +162,9 @@ POLL_AWAIT: Final = _STREAM.long("poll.await.time.ms", 5000,
     "How long the server waits for an event before it returns an empty batch, in milliseconds.",
     at_least=1, importance=LOW)
 _TOPIC: Final = Group("Topic mapping", importance=LOW)
-TOPIC_MAPPER: Final = _TOPIC.text("topic.mapper", names.TopicMapper.DEFAULT.value,
+TOPIC_MAPPER: Final = _TOPIC.text("topic.mapper", names.TopicMapperClass.DEFAULT.value,
     "How to choose the topic of an event: `DefaultTopicMapper`, by namespace.",
-    check=names.known(names.TopicMapper), importance=HIGH)
+    check=names.known(names.TopicMapperClass), importance=HIGH)
 TOPIC_SEPARATOR: Final = _TOPIC.text("topic.separator", ".",
     "Separator between the parts of a topic name.")
 TOPIC_PREFIX: Final = _TOPIC.text("topic.prefix", "", "The first part of topic names.")

@@ -188,7 +188,7 @@ class Connection:
         self.session_present = False
         self.receive_maximum = 65_535
         """The broker's limit of unacknowledged messages of QoS 1 and 2."""
-        self.maximum_packet_bytes = p.MOST_BYTES
+        self.maximum_packet_bytes = p.MAX_BYTES
         client = self._client
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
@@ -283,7 +283,7 @@ class Connection:
         self.server = server
         self.session_present = present
         self.receive_maximum = getattr(properties, "ReceiveMaximum", 65_535)
-        self.maximum_packet_bytes = getattr(properties, "MaximumPacketSize", p.MOST_BYTES)
+        self.maximum_packet_bytes = getattr(properties, "MaximumPacketSize", p.MAX_BYTES)
 
     def _connect_error(self, server: Server) -> Exception:
         if self._client.tls_error is not None:

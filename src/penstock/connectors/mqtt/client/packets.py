@@ -25,7 +25,7 @@ PINGRESP: Final = 0xD0
 DUP: Final = 0x08
 RETAIN: Final = 0x01
 
-MOST_BYTES: Final = 268_435_455
+MAX_BYTES: Final = 268_435_455
 """The maximum size of a packet after its length field."""
 
 

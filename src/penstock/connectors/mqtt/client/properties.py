@@ -21,7 +21,7 @@ _CORRELATION: Final = 0x09
 _SUBSCRIPTION: Final = 0x0B
 _ALIAS: Final = 0x23
 _USER: Final = 0x26
-_MOST_TEXT: Final = 65_535
+_MAX_TEXT: Final = 65_535
 
 NONE: Final = b"\x00"
 """Encoded empty properties, with their length."""
@@ -132,7 +132,7 @@ def _text(value: int | bytes | None) -> str | None:
 
 
 def _sized(text: bytes) -> bytes:
-    if len(text) > _MOST_TEXT:
+    if len(text) > _MAX_TEXT:
         raise ValueError("a property is longer than 65,535 bytes")
     return len(text).to_bytes(2, "big") + text
 

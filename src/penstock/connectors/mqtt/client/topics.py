@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_MOST_BYTES: Final = 65_535
+_MAX_BYTES: Final = 65_535
 _SHARE: Final = "$share/"
 
 
@@ -81,4 +81,4 @@ def _text_problem(text: str) -> str | None:
         size = len(text.encode())
     except UnicodeEncodeError:
         return "it is not valid Unicode"
-    return "it is longer than 65,535 bytes" if size > _MOST_BYTES else None
+    return "it is longer than 65,535 bytes" if size > _MAX_BYTES else None

@@ -22,7 +22,7 @@ from penstock.api.schema import (
     struct,
 )
 
-_MOST_INT = 2**63 - 1
+_MAX_INT = 2**63 - 1
 
 
 def schema_and_value(document: object) -> tuple[Schema, Value]:
@@ -34,7 +34,7 @@ def schema_and_value(document: object) -> tuple[Schema, Value]:
         case bool():
             return BOOLEAN, document
         case int():
-            if not -_MOST_INT - 1 <= document <= _MOST_INT:
+            if not -_MAX_INT - 1 <= document <= _MAX_INT:
                 raise DataError(f"{document} does not fit 64 bits")
             return INT64, document
         case float():

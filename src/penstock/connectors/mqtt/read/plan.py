@@ -10,7 +10,7 @@ from typing import Final
 from penstock.connectors.mqtt.client.topics import matches
 
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]")
-_MOST_NAME: Final = 249
+_MAX_NAME: Final = 249
 
 
 class Shape(Enum):
@@ -73,5 +73,5 @@ def kafka_topic(route: Route, topic: str) -> str:
     if route.kafka_topic != "$":
         return route.kafka_topic
     name = "_".join(level for level in topic.removeprefix("/").split("/") if level)
-    name = _NO_NAME.sub("_", name)[:_MOST_NAME]
+    name = _NO_NAME.sub("_", name)[:_MAX_NAME]
     return name if name not in ("", ".", "..") else "_"

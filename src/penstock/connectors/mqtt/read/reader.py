@@ -23,7 +23,7 @@ from penstock.connectors.mqtt.read.records import Converting
 CLIENT_ID: Final = "client.id"
 RECEIVED: Final = "received"
 FILTERS: Final = "filters"
-_MOST_IDLE_WAKES: Final = 3
+_MAX_IDLE_WAKES: Final = 3
 _QUIET_S: Final = 0.01
 """The pause without messages after which a commit is requested."""
 
@@ -123,7 +123,7 @@ class MqttReader(SourceReader):
                 not messages
                 and self._uncommitted
                 and not wants_commit
-                and self._idle_wakes < _MOST_IDLE_WAKES
+                and self._idle_wakes < _MAX_IDLE_WAKES
             ):
                 # Perhaps woken because messages are committed, or by a message taken before.
                 self._idle_wakes += 1

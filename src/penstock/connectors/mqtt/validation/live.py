@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.api import Finding, PenstockError
 from penstock.connectors.mqtt.client.options import Options
 
-_MOST_S = 10.0
+_MAX_S = 10.0
 
 
 def findings(options: Options) -> Iterable[Finding]:
@@ -17,7 +17,7 @@ def findings(options: Options) -> Iterable[Finding]:
     from penstock.connectors.mqtt.client.connection import Connection
     from penstock.connectors.mqtt.client.errors import setting_of
 
-    probe = replace(options, clean=True, will=None, connect_s=min(options.connect_s, _MOST_S))
+    probe = replace(options, clean=True, will=None, connect_s=min(options.connect_s, _MAX_S))
     connection = Connection(probe, f"{options.client_id or 'connect'}-{uuid.uuid4().hex[:8]}")
     try:
         connection.open()

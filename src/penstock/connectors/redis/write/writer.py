@@ -168,12 +168,12 @@ class RedisWriter(FailingWriter):
         """Waits before the next attempt, longer each time. Raises RedisUnavailable after the
         last one."""
         plan, access = self._plan, self._access
-        backoff, most_attempts = plan.busy_backoff, plan.busy_attempts
+        backoff, max_attempts = plan.busy_backoff, plan.busy_attempts
         if outcome.broken:
             backoff = Backoff.fixed(access.delay_s * 1000, Jitter.HALF)
-            most_attempts = access.attempts
+            max_attempts = access.attempts
         pause_s = backoff.delay_ms(attempt + 1, random) / 1000
-        if attempt >= most_attempts or self._context.wait(pause_s):
+        if attempt >= max_attempts or self._context.wait(pause_s):
             raise RedisUnavailable(outcome.why)
 
     def _refuse(self, row: int, text: str, records: Records, failed: Failed) -> None:

@@ -75,7 +75,7 @@ USAGE: Final = _CONNECTOR.text("external.resource.usage", "DISABLED",
     importance=HIGH)
 RESOURCES: Final = _CONNECTOR.listing("topic.to.external.resource.mapping", (),
     "The existing index, data stream or alias of each topic: topic:resource.", importance=HIGH)
-MOST_RESOURCES: Final = _CONNECTOR.number("max.external.resource.mappings", 15,
+MAX_RESOURCES: Final = _CONNECTOR.number("max.external.resource.mappings", 15,
     "Maximum number of entries of `topic.to.external.resource.mapping`.", at_least=1,
     importance=MEDIUM)
 STREAM_TYPE: Final = _CONNECTOR.text("data.stream.type", "NONE",
@@ -175,7 +175,7 @@ def _resource_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         for key in (RESOURCES, STREAM_TYPE, STREAM_DATASET):
             yield key.name, text
         return
-    most = parsed.get(MOST_RESOURCES.name)
+    most = parsed.get(MAX_RESOURCES.name)
     assert isinstance(entries, tuple)
     try:
         shared.mappings_of(RESOURCES.name, entries, most if isinstance(most, int) else 15, WORDING)
@@ -332,7 +332,7 @@ def sink_plan(config: Config) -> SinkPlan:
     resources = None
     if external:
         resources = shared.mappings_of(
-            RESOURCES.name, config[RESOURCES], config[MOST_RESOURCES], WORDING
+            RESOURCES.name, config[RESOURCES], config[MAX_RESOURCES], WORDING
         )
     return SinkPlan(
         names=Names.CONFLUENT,

@@ -32,7 +32,7 @@ from penstock.connectors.search.write.plan import (
     SinkPlan,
 )
 
-_MOST_RESOURCES: Final = 10
+_MAX_RESOURCES: Final = 10
 _BATCH_BYTES: Final = 5 * 1024 * 1024
 TLS_PREFIX: Final = "connection."
 _FORMAT: Final = (
@@ -197,7 +197,7 @@ def _resource_rule(parsed: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield RESOURCES.name, invalid(RESOURCES.name, None, text)
         return
     try:
-        shared.mappings_of(RESOURCES.name, entries, _MOST_RESOURCES, WORDING)
+        shared.mappings_of(RESOURCES.name, entries, _MAX_RESOURCES, WORDING)
     except ConfigInvalid as error:
         yield RESOURCES.name, str(error)
 
@@ -281,7 +281,7 @@ def sink_plan(config: Config) -> SinkPlan:
     resources = None
     if existing != "none":
         entries = config[RESOURCES] or ()
-        resources = shared.mappings_of(RESOURCES.name, entries, _MOST_RESOURCES, WORDING)
+        resources = shared.mappings_of(RESOURCES.name, entries, _MAX_RESOURCES, WORDING)
     return SinkPlan(
         names=Names.AIVEN,
         resources=resources,

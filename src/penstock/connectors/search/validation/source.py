@@ -12,7 +12,7 @@ from penstock.connectors.search.read.shards import demand_sortable, kind_of, sha
 from penstock.connectors.search.settings import source as k
 from penstock.connectors.search.validation.live import cluster_findings
 
-_MOST = 20  # indices whose mappings are checked
+_MAX = 20  # indices whose mappings are checked
 
 
 def source_findings(
@@ -39,7 +39,7 @@ def source_findings(
         if plan.by_writes:
             return
         try:
-            for index in sorted({shard.index for shard in shards_of(client, plan.indices)})[:_MOST]:
+            for index in sorted({shard.index for shard in shards_of(client, plan.indices)})[:_MAX]:
                 kind = kind_of(client, index, plan.field)
                 if kind is not None:
                     demand_sortable(index, plan.field, kind)

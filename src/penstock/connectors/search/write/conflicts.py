@@ -18,7 +18,7 @@ from penstock.connectors.search.write.actions import Action
 PATIENCE: Final = 30
 """How many calls of `tick` without a record of the partition decide that none comes."""
 
-_MOST: Final = 100_000
+_MAX: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Conflicts:
         waiting[conflict.id] = conflict
         heapq.heappush(self._by_version.setdefault(partition, []), (conflict.version, conflict.id))
         self._quiet[partition] = 0
-        if len(waiting) > _MOST:
+        if len(waiting) > _MAX:
             self.skipped.append(waiting.pop(next(iter(waiting))))
 
     def decide(self, conflict: Conflict) -> None:

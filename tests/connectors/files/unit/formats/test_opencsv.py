@@ -9,7 +9,7 @@ import pytest
 
 from penstock.api import DataError
 from penstock.connectors.files.formats.csv_read import Dialect
-from penstock.connectors.files.formats.opencsv import Nulls, Parser
+from penstock.connectors.files.formats.opencsv import NullCells, Parser
 from tests.places import TESTS
 
 from .readings import reading, values
@@ -22,7 +22,7 @@ for line in GOLDEN.read_text().splitlines():
 
 
 def parser_of(settings: list[Any]) -> Parser:
-    return Parser(*settings[:-1], nulls=Nulls[settings[-1]])
+    return Parser(*settings[:-1], nulls=NullCells[settings[-1]])
 
 
 def rows(parser: Parser, text: str) -> list[list[str | None]]:
@@ -54,7 +54,7 @@ def test_records_and_cells_are_those_of_opencsv(settings: tuple[Any, ...]) -> No
 
 
 def dialect(**given: Any) -> Dialect:
-    nulls = given.get("nulls", Nulls.NEITHER)
+    nulls = given.get("nulls", NullCells.NEITHER)
     keeps_cr = given.get("keeps_cr", False)
     return Dialect(nulls=nulls, keeps_cr=keeps_cr, joins_lines=True, opencsv=Parser(**given))
 
@@ -81,14 +81,14 @@ def test_a_backslash_keeps_a_quote() -> None:
 @pytest.mark.parametrize(
     ("nulls", "expected"),
     [
-        (Nulls.NEITHER, ["", ""]),
-        (Nulls.EMPTY_SEPARATORS, [None, ""]),
-        (Nulls.EMPTY_QUOTES, ["", None]),
-        (Nulls.BOTH, [None, None]),
+        (NullCells.NEITHER, ["", ""]),
+        (NullCells.EMPTY_SEPARATORS, [None, ""]),
+        (NullCells.EMPTY_QUOTES, ["", None]),
+        (NullCells.BOTH, [None, None]),
     ],
 )
 def test_the_indicator_says_which_empty_cells_are_null(
-    nulls: Nulls, expected: list[str | None]
+    nulls: NullCells, expected: list[str | None]
 ) -> None:
     [row] = read('id,a,b\n1,,""\n', dialect(nulls=nulls))
     assert [row["a"], row["b"]] == expected
@@ -107,7 +107,7 @@ def test_carriage_returns_are_kept_if_asked_for() -> None:
 
 @pytest.mark.parametrize("max_bytes", [1, 9, 1 << 20])
 def test_carriage_returns_end_records_in_blocks_of_any_size(max_bytes: int) -> None:
-    its = reading("Csv", csv_dialect=Dialect(opencsv=Parser(), nulls=Nulls.NEITHER))
+    its = reading("Csv", csv_dialect=Dialect(opencsv=Parser(), nulls=NullCells.NEITHER))
     found = values(its, b"a,b\r1,2\r3,4\r", max_bytes=max_bytes)
     assert found == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
 

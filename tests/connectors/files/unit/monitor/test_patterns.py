@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.connectors.files.monitor.patterns import PatternInvalid, pattern
+from penstock.connectors.files.monitor.patterns import PathPatternInvalid, pattern
 from penstock.connectors.files.stores.folders import Item, Kind
 
 TREE = {
@@ -52,5 +52,5 @@ def test_files_of_a_pattern(text: str, paths: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "/a/[b", "/a/{b", "/a/{b,{c}}", "/a/b\\", "/a/[z-a]"])
 def test_a_path_that_is_no_pattern_is_refused(text: str) -> None:
-    with pytest.raises(PatternInvalid):
+    with pytest.raises(PathPatternInvalid):
         pattern(text)

@@ -15,15 +15,15 @@ from penstock.connectors.files.read.ledger import (
     FileLedger,
     FolderLedger,
     Key,
+    OffsetShape,
     Progress,
-    Shape,
     key_of,
 )
 from penstock.connectors.files.read.names import Restored, Target, share_of
 from penstock.connectors.files.read.scan import Finding, Scan, Work
 from penstock.connectors.files.stores.reading import ListedFile, OpenFile, ReadStore
 
-SHAPE = Shape("path", "record", {})
+SHAPE = OffsetShape("path", "record", {})
 
 
 class Listed(ReadStore):
@@ -153,7 +153,7 @@ def test_long_runs_that_were_read_are_not_listed_again() -> None:
 
 def test_a_file_that_was_renamed_is_still_known_until_it_is_gone() -> None:
     its = FileLedger(
-        [], Shape("inode", "record", {}, Key.IDENTITY), "in", 0, 1, limit=100, late_ms=10
+        [], OffsetShape("inode", "record", {}, Key.IDENTITY), "in", 0, 1, limit=100, late_ms=10
     )
     target = Target("t", None, "a.log")
     grown = ListedFile("a.log", 10, 5, identity="i1")

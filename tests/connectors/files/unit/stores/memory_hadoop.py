@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from penstock.connectors.files.stores.hadoop import Entry
+from penstock.connectors.files.stores.hadoop import HadoopEntry
 from penstock.connectors.files.stores.store import StoreRefused, StoreUnavailable
 
 
@@ -102,10 +102,10 @@ class MemoryHadoop:
             for each in [p for p in self.disk.entries if p == path or p.startswith(f"{path}/")]:
                 del self.disk.entries[each]
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[HadoopEntry]:
         with self.disk.lock:
             return [
-                Entry(each, data is None, len(data or b""))
+                HadoopEntry(each, data is None, len(data or b""))
                 for each, data in self.disk.entries.items()
                 if each != path and posixpath.dirname(each) == path
             ]
