@@ -19,6 +19,7 @@ def config_topic(
     partitions: int = 1,
     replication: int = 1,
     single: bool = True,
+    create: bool = True,
     settings: Mapping[str, str] | None = None,
 ) -> InternalTopic:
     return InternalTopic(
@@ -28,6 +29,7 @@ def config_topic(
         partitions,
         replication,
         single=single,
+        create=create,
         settings=settings or {},
     )
 
@@ -85,6 +87,31 @@ def test_a_config_topic_with_several_partitions_is_refused_in_kafka_connects_wor
         "single partition in order to guarantee consistency of connector configurations, but "
         "found 2 partitions."
     )
+
+
+def test_a_missing_topic_that_may_not_be_created_is_refused_in_kafka_connects_words(
+    topics: Topics, unique: Callable[[str], str]
+) -> None:
+    name = unique("missing")
+    with pytest.raises(StartupFailed) as refused:
+        admin.ensure(topics.admin, config_topic(name, create=False))
+    assert str(refused.value) == (
+        f"Topic '{name}' specified via the 'config.storage.topic' property is missing. The config "
+        "'internal.topics.automatic.creation.enable' is set to 'false', so automatic creation of "
+        "internal topics is disabled. Either enable automatic creation or create the topics "
+        "manually."
+    )
+    assert name not in topics.names()
+
+
+def test_a_topic_that_was_created_by_hand_is_checked_like_one_that_the_worker_creates(
+    topics: Topics, unique: Callable[[str], str]
+) -> None:
+    name = topics.create(unique("by-hand"), cleanup_policy="compact")
+    assert admin.ensure(topics.admin, config_topic(name, create=False)) == 1
+    other = topics.create(unique("by-hand-deleted"), cleanup_policy="delete")
+    with pytest.raises(StartupFailed, match=r"required to have 'cleanup\.policy=compact'"):
+        admin.ensure(topics.admin, config_topic(other, create=False))
 
 
 def test_a_replication_factor_beyond_the_brokers_is_refused_with_the_setting_to_change(

@@ -7,7 +7,7 @@ The unit tests compare our declarations with those files. Run as a program, this
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -68,23 +68,45 @@ def clients(connect: KafkaConnect) -> Iterator[list[str]]:
                 yield [label, row["name"], row["type"], default(row, ""), row["validator"] or ""]
 
 
-FILES: Final[dict[Path, Callable[[KafkaConnect], Iterator[list[str]]]]] = {
+Rows = Callable[[KafkaConnect], Iterator[list[str]]]
+
+FILES: Final[dict[Path, Rows]] = {
     TESTS / "config" / "unit" / "kafka-definitions.tsv": connects,
     TESTS / "kafka" / "unit" / "kafka-clients.tsv": clients,
 }
 
 
-def written(rows: Iterator[list[str]]) -> str:
+def written(rows: Iterable[list[str]]) -> str:
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_captured_definitions_are_those_of_kafka(path: Path) -> None:
-    with KafkaConnect.started() as connect:
-        assert path.read_text() == written(FILES[path](connect))
+def added(path: Path) -> Path:
+    """The file with what Kafka 4.4.0 declares in addition."""
+    return path.with_stem(f"{path.stem}-added-in-4.4.0")
+
+
+def captured() -> Iterator[tuple[Path, str]]:
+    """Each file with its text."""
+    with KafkaConnect.started() as kafka, KafkaConnect.started("connect-4.4") as newer:
+        for path, rows in FILES.items():
+            known = list(rows(kafka))
+            names = {tuple(row[:2]) for row in known}
+            yield path, written(known)
+            header, *later = rows(newer)
+            more = [row for row in later if tuple(row[:2]) not in names]
+            yield added(path), written([[header[0].replace(KAFKA_VERSION, "4.4.0")], *more])
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[Path, str]:
+    return dict(captured())
+
+
+@pytest.mark.parametrize("path", [*FILES, *map(added, FILES)], ids=lambda path: path.stem)
+def test_the_captured_definitions_are_those_of_kafka(files: dict[Path, str], path: Path) -> None:
+    assert path.read_text() == files[path]
 
 
 if __name__ == "__main__":
-    with KafkaConnect.started() as running:
-        for file, rows_of in FILES.items():
-            file.write_text(written(rows_of(running)))
+    for file, text in captured():
+        file.write_text(text)

@@ -75,17 +75,18 @@ def reference_worker(
     main: str = MAIN_CLASS,
     files: Sequence[Path] = (),
     families: Sequence[str] = (),
+    runtime: str = "connect",
 ) -> ReferenceWorker:
     """A worker of Kafka Connect, not yet started. `options` are its JVM's (`script_options`),
-    `files` the connectors' properties files of a `STANDALONE` one, and `families` the families of
-    jars.lock with further plugins.
+    `files` the connectors' properties files of a `STANDALONE` one, `families` the families of
+    jars.lock with further plugins, and `runtime` the one with Kafka Connect.
 
     It logs to `⟨name⟩.log4j.log` in `folder`. Raises StartupFailed if there is no Java or its jars
     cannot be fetched.
     """
     plugins = folder / f"{name}-plugins"
     (plugins / "file").mkdir(parents=True)
-    archives = sorted(jars.folder("connect").glob("*.jar"))
+    archives = sorted(jars.folder(runtime).glob("*.jar"))
     for jar in archives:
         if jar.name.startswith(_FILE_CONNECTORS):
             (plugins / "file" / jar.name).symlink_to(jar)

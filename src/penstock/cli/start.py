@@ -64,6 +64,8 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     """
     registry = plugin_path.registry(props)
     config = worker_config.parse_distributed(resolved_worker(props, registry))
+    for text in worker_config.warnings(config):
+        log.warning("%s", text)
     client = Client(forwarding(config))
     server = Server(config)
     host = socket.gethostname()

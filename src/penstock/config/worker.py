@@ -34,15 +34,18 @@ from penstock.config.listeners import PROTOCOLS, Listener, parse_listener
 from penstock.config.macs import mac
 from penstock.config.worker_keys import (
     ADMIN_LISTENERS,
+    BOOTSTRAP_RESOLVE_TIMEOUT,
     BOOTSTRAP_SERVERS,
     CLIENT_ID,
     CONFIG_STORAGE_PREFIX,
+    CONNECTIONS_MAX_IDLE,
     DISTRIBUTED,
     EXACTLY_ONCE_SOURCE_SUPPORT,
     GROUP_ID,
     INTER_WORKER_KEY_GENERATION_ALGORITHM,
     INTER_WORKER_KEY_SIZE,
     LISTENERS,
+    REBALANCE_TIMEOUT,
     REST_ADVERTISED_HOST,
     REST_ADVERTISED_LISTENER,
     REST_ADVERTISED_PORT,
@@ -53,6 +56,27 @@ from penstock.ids import TaskId
 def parse_distributed(props: Props) -> Config:
     """The configuration of a worker of a cluster; raises ConfigInvalid with every problem."""
     return DISTRIBUTED.parse(props)
+
+
+def warnings(config: Config) -> list[str]:
+    """What to log about a worker's settings, in Kafka Connect's words."""
+    texts = []
+    resolve_ms = config[BOOTSTRAP_RESOLVE_TIMEOUT]
+    if resolve_ms:
+        texts.append(
+            f"The value {resolve_ms} for the {BOOTSTRAP_RESOLVE_TIMEOUT.name} property will be "
+            "ignored as Kafka Connect does not support asynchronous bootstrap resolution. The "
+            "value 0 will be used instead."
+        )
+    idle_ms, rebalance_ms = config[CONNECTIONS_MAX_IDLE], config[REBALANCE_TIMEOUT]
+    if 0 <= idle_ms < rebalance_ms:
+        texts.append(
+            f"Configuration '{CONNECTIONS_MAX_IDLE.name}' with value '{idle_ms}' is lower than "
+            f"configuration '{REBALANCE_TIMEOUT.name}' with value '{rebalance_ms}'. This may cause "
+            "the connection to the group coordinator to be closed during an ongoing rebalance, "
+            "which can prolong or disrupt group rejoin."
+        )
+    return texts
 
 
 def listeners(config: Config) -> tuple[Listener, ...]:

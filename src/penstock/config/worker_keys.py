@@ -310,6 +310,14 @@ METADATA_RECOVERY_STRATEGY = choice(
 METADATA_RECOVERY_TRIGGER = long("metadata.recovery.rebootstrap.trigger.ms", 300_000,
     "After how long without metadata a client starts over, in milliseconds.", at_least=0,
     importance=LOW)
+METADATA_CLUSTER_CHECK = ignored("metadata.cluster.check.enable", True,
+    "the worker's clients do not send the cluster that they expect to brokers")
+BOOTSTRAP_RESOLVE_TIMEOUT = long("bootstrap.resolve.timeout.ms", 0,
+    "Ignored, as in Kafka Connect: names of brokers are resolved when a client is created.",
+    at_least=0, importance=LOW)
+INTERNAL_TOPICS_CREATION = flag("internal.topics.automatic.creation.enable", True,
+    "Whether the worker creates internal topics that do not exist: the offset, config and status "
+    "topics, and 'offsets.storage.topic' of connectors. If not, a missing topic is an error.")
 OFFSET_STORAGE_FILE = text("offset.storage.file.filename", REQUIRED,
     "File for the offsets of source connectors.", importance=HIGH)
 # fmt: on
@@ -397,6 +405,9 @@ DISTRIBUTED: Final = ConfigDef(
     INTER_WORKER_VERIFICATION_ALGORITHMS,
     METADATA_RECOVERY_STRATEGY,
     METADATA_RECOVERY_TRIGGER,
+    METADATA_CLUSTER_CHECK,
+    BOOTSTRAP_RESOLVE_TIMEOUT,
+    INTERNAL_TOPICS_CREATION,
     *RESTART.keys,
     *TRACE.keys,
     rules=(

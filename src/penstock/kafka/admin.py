@@ -38,7 +38,8 @@ _MAY_NOT_ASK: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """One of the three compacted topics: its settings, and its description in errors."""
+    """A compacted topic: its settings, and its description in errors. Unless `create` is set, it
+    must exist."""
 
     name: str
     key: str  # the worker setting that names it, e.g. config.storage.topic
@@ -46,6 +47,7 @@ class InternalTopic:
     partitions: int
     replication: int
     single: bool = False
+    create: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,10 +77,17 @@ def ensure(client: AdminClient, topic: InternalTopic) -> int:
     """Creates the topic if it does not exist, checks it, and returns its number of partitions.
 
     Raises StartupFailed with Kafka Connect's texts (kafka-connect.md §2.6) when it is not compacted
-    or has too many partitions.
+    or has too many partitions, or is missing and may not be created.
     """
     metadata = client.list_topics(timeout=CREATE_TIMEOUT_S).topics.get(topic.name)
     if metadata is None or metadata.error is not None:
+        if not topic.create:
+            raise StartupFailed(
+                f"Topic '{topic.name}' specified via the '{topic.key}' property is missing. The "
+                "config 'internal.topics.automatic.creation.enable' is set to 'false', so "
+                "automatic creation of internal topics is disabled. Either enable automatic "
+                "creation or create the topics manually."
+            )
         _create(client, topic)
     _check_compacted(client, topic)
     partitions = _partitions(client, topic)
@@ -129,7 +138,8 @@ def _few_grace(few: bool) -> float:
 
 
 def _factor_key(topic: InternalTopic) -> str:
-    return topic.key.removesuffix("topic") + "replication.factor"
+    prefix = topic.key.removesuffix("topic").replace("offsets.", "offset.")
+    return prefix + "replication.factor"
 
 
 def _check_compacted(client: AdminClient, topic: InternalTopic) -> None:

@@ -1,6 +1,6 @@
 """The settings of Java's Kafka clients that ours have, too: one table with their types, the values
 that Java accepts, and their names for librdkafka and kafka-python. Names, checks and messages are
-those of Kafka 4.3.1.
+those of Kafka 4.3.1, and of 4.4.0 what is new there.
 
     >>> PRODUCER.parse({"acks": "2", "batch.size": "-1"})
     Traceback (most recent call last):
@@ -117,6 +117,8 @@ _CONNECTION: Final = (
     _number("request.timeout.ms", python="request_timeout_ms"),
     _word("metadata.recovery.strategy", "REBOOTSTRAP", "NONE", ignore_case=True),
     _number("metadata.recovery.rebootstrap.trigger.ms", wide=True, to=(0, MAX_INT)),
+    _flag("metadata.cluster.check.enable", same=False),
+    _number("bootstrap.resolve.timeout.ms", wide=True),
     _flag("enable.metrics.push"),
 )
 _PRODUCER: Final = (
@@ -147,6 +149,8 @@ _PRODUCER: Final = (
         Key("compression.zstd.level", INT, default=None, check=unless_none(between(-131_072, 22)))
     ),
     _flag("partitioner.ignore.keys", same=False),
+    _flag("partitioner.rack.aware", same=False),
+    _word("buffer.memory.allocation.strategy", "FULL", "INCREMENTAL", ignore_case=True, same=False),
 )
 _CONSUMER: Final = (
     _text("group.id"),

@@ -171,14 +171,18 @@ def _servers(java: dict[str, str]) -> set[str]:
     return {server.strip() for server in java["bootstrap.servers"].split(",")}
 
 
-def offsets_topic(config: Config, name: str) -> admin.InternalTopic:
-    """An offset topic with its settings (kafka-connect.md §2.3, §2.6)."""
+def offsets_topic(
+    config: Config, name: str, key: str = keys.OFFSET_STORAGE_TOPIC.name
+) -> admin.InternalTopic:
+    """An offset topic with its settings (kafka-connect.md §2.3, §2.6); `key` is the setting that
+    names it."""
     return admin.InternalTopic(
         name,
-        keys.OFFSET_STORAGE_TOPIC.name,
+        key,
         "source connector offsets",
         config[keys.OFFSET_STORAGE_PARTITIONS],
         config[keys.OFFSET_STORAGE_REPLICATION],
+        create=config[keys.INTERNAL_TOPICS_CREATION],
         settings=worker_config.topic_settings(config, keys.OFFSET_STORAGE_PREFIX).settings,
     )
 
@@ -312,7 +316,10 @@ class _Shared:
             if self._store is None:
                 own = self.own
                 client, _ = admin.connect(own.admin)
-                partitions = admin.ensure(client, offsets_topic(self._config, own.topic))
+                partitions = admin.ensure(
+                    client,
+                    offsets_topic(self._config, own.topic, connector_keys.OFFSETS_TOPIC.name),
+                )
                 store = _Store(
                     lambda receive: CompactedLog(
                         own.topic,

@@ -201,6 +201,7 @@ def _settings(config: Config) -> dict[str, admin.InternalTopic]:
             "connector and task statuses",
             config[keys.STATUS_STORAGE_PARTITIONS],
             config[keys.STATUS_STORAGE_REPLICATION],
+            create=config[keys.INTERNAL_TOPICS_CREATION],
             settings=settings(keys.STATUS_STORAGE_PREFIX),
         ),
         "config": admin.InternalTopic(
@@ -210,6 +211,7 @@ def _settings(config: Config) -> dict[str, admin.InternalTopic]:
             1,
             config[keys.CONFIG_STORAGE_REPLICATION],
             single=True,
+            create=config[keys.INTERNAL_TOPICS_CREATION],
             settings=settings(keys.CONFIG_STORAGE_PREFIX),
         ),
     }

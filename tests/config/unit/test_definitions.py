@@ -13,7 +13,9 @@ from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
 from penstock.config.worker_keys import DISTRIBUTED, STANDALONE
 
-CAPTURED = Path(__file__).with_name("kafka-definitions.tsv")
+CAPTURED = [
+    Path(__file__).with_name(f"kafka-definitions{added}.tsv") for added in ("", "-added-in-4.4.0")
+]
 DEFINITIONS = {
     "source": SOURCE,
     "sink": SINK,
@@ -28,7 +30,7 @@ ONLY_OURS = {
 
 
 def captured(definition: str) -> list[list[str]]:
-    lines = CAPTURED.read_text().splitlines()[1:]
+    lines = [line for path in CAPTURED for line in path.read_text().splitlines()[1:]]
     rows = [line.split("\t") for line in lines]
     return [row[1:] for row in rows if row[0] == definition]
 

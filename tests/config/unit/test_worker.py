@@ -55,6 +55,40 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "texts"),
+    [
+        ({}, []),
+        (
+            {"bootstrap__resolve__timeout__ms": "5000"},
+            [
+                "The value 5000 for the bootstrap.resolve.timeout.ms property will be ignored as "
+                "Kafka Connect does not support asynchronous bootstrap resolution. The value 0 "
+                "will be used instead."
+            ],
+        ),
+        (
+            {"connections__max__idle__ms": "1000", "rebalance__timeout__ms": "2000"},
+            [
+                "Configuration 'connections.max.idle.ms' with value '1000' is lower than "
+                "configuration 'rebalance.timeout.ms' with value '2000'. This may cause the "
+                "connection to the group coordinator to be closed during an ongoing rebalance, "
+                "which can prolong or disrupt group rejoin."
+            ],
+        ),
+        ({"connections__max__idle__ms": "-1", "rebalance__timeout__ms": "2000"}, []),
+    ],
+)
+def test_a_worker_warns_as_kafka_connect_does(settings: dict[str, str], texts: list[str]) -> None:
+    assert worker.warnings(config(**settings)) == texts
+
+
+def test_a_resolution_time_below_zero_is_refused() -> None:
+    assert problems({**MINIMAL, "bootstrap.resolve.timeout.ms": "-1"}) == (
+        "Invalid value -1 for configuration bootstrap.resolve.timeout.ms: Value must be at least 0",
+    )
+
+
 PARTITIONS = "Number of partitions must be positive, or -1 to use the broker's default"
 FORMAT = "Listener doesn't have the right format (protocol://hostname:port)."
 

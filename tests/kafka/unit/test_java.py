@@ -16,7 +16,9 @@ from penstock.config.define import ConfigDef, Key
 from penstock.errors import ConfigInvalid
 from penstock.kafka import clients, java
 
-CAPTURED = Path(__file__).with_name("kafka-clients.tsv")
+CAPTURED = [
+    Path(__file__).with_name(f"kafka-clients{added}.tsv") for added in ("", "-added-in-4.4.0")
+]
 DEFINITIONS = {"producer": java.PRODUCER, "consumer": java.CONSUMER, "admin": java.CONNECTION}
 MOST = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 NEED: Mapping[str, Mapping[str, str]] = {
@@ -32,7 +34,7 @@ NEVER_VALID = {("linger.ms", str(2**63 - 1)), ("delivery.timeout.ms", "0")}
 
 
 def captured() -> Iterator[tuple[str, str, str, str, str]]:
-    for line in CAPTURED.read_text().splitlines()[1:]:
+    for line in (line for path in CAPTURED for line in path.read_text().splitlines()[1:]):
         client, name, kind, default, check = line.split("\t")
         yield client, name, kind, default, check
 
