@@ -124,6 +124,11 @@ def export(which: str, to: Path, say: Callable[[str], None] = lambda text: None)
     return target
 
 
+def set_name(which: str) -> str:
+    """The name of a set's folder, which changes with its jars."""
+    return _folder_name(which, locked(which))
+
+
 def _folder_name(which: str, jars: Iterable[Jar]) -> str:
     """Names the set and its content, so that versions of penstock can share a folder."""
     fingerprint = hashlib.sha256("".join(jar.sha256 for jar in jars).encode()).hexdigest()[:12]
