@@ -13,6 +13,10 @@ from typing import Final
 import pytest
 
 from penstock.template import write_project
+from tests.places import ROOT
+
+# mypy reads all of penstock, which takes most of its time, once for the projects of all tests.
+TYPES: Final = ROOT / ".mypy_cache" / "template"
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow(60)]
 
@@ -26,7 +30,11 @@ def run(*words: str, folder: Path) -> str:
         cwd=folder,
         timeout=300,
         check=False,
-        env={**os.environ, "PYTEST_ADDOPTS": "-p no:schemathesis"},  # it takes a second to import
+        env={
+            **os.environ,
+            "PYTEST_ADDOPTS": "-p no:schemathesis",  # it takes a second to import
+            "MYPY_CACHE_DIR": str(TYPES),
+        },
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
