@@ -190,7 +190,7 @@ def test_one_offset_file_goes_back_and_forth(
     connector = {"name": "s", "connector.class": "FileStreamSource"}
     file.write_bytes(render_properties({**connector, "file": str(lines), "topic": topic}))
     written: list[bytes] = []
-    for turn, make in enumerate((theirs, ours, theirs, ours)):
+    for turn, make in enumerate((theirs, ours, theirs)):
         with lines.open("a") as out:
             out.writelines(f"turn {turn}, line {number}\n" for number in range(50))
         written += [f"turn {turn}, line {number}".encode() for number in range(50)]

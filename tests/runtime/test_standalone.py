@@ -256,7 +256,6 @@ def test_rest_is_that_of_a_standalone_worker(
             "name=x\nconnector.class=FileStreamSink\n",
             "Must configure one of topics or topics.regex",
         ),
-        ("name=x\nconnector.class=Nope\ntopics=t\n", "Failed to find any class that implements"),
     ],
 )
 def test_a_connector_that_cannot_be_created_ends_the_worker(
