@@ -21,6 +21,7 @@ from penstock.errors import StartupFailed
 from penstock.kafka.broker import BRIEF, Broker, disk_free_mb
 from penstock.testing.processes import WorkerProcess, worker_settings
 from penstock.testing.topics import Topics
+from penstock.testing.waiting import wait_until
 from tests.places import ROOT
 from tests.servers.databases import DatabaseServer, MariaDbServer, PostgresServer
 
@@ -35,6 +36,7 @@ hypothesis.settings.load_profile("penstock")
 os.environ.setdefault("PENSTOCK_HOME", str(ROOT / ".penstock"))
 
 ROOM_MB: Final = 6_000  # what all tests together write, and some
+SHARED_S: Final = 99.5  # no module is marked with it: those that share a worker begin together
 MakeWorker = Callable[..., WorkerProcess]
 
 _clusters = itertools.count(1)
@@ -68,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def seconds(item: pytest.Item) -> float:
         if item.path not in found:
             mark = item.get_closest_marker("slow")
-            found[item.path] = mark.args[0] if mark else 0
+            found[item.path] = SHARED_S if uses_shared_worker(item) else mark.args[0] if mark else 0
         return found[item.path]
 
     items.sort(key=seconds, reverse=True)
@@ -159,6 +161,69 @@ def make_worker(
     for child in itertools.chain.from_iterable(families):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
+
+
+class SharedWorker:
+    """A worker that a process starts for the first of the tests that need just a worker, and stops
+    when the next test is of another kind: an idle one takes memory and processor time."""
+
+    def __init__(self, broker: Broker, folder: Path) -> None:
+        self._broker = broker
+        self._folder = folder
+        self._worker: WorkerProcess | None = None
+
+    def get(self) -> WorkerProcess:
+        """The worker, which is running and has no connectors."""
+        if self._worker is None or not self._worker.alive:
+            self.close()
+            name = f"shared-{next(_clusters)}"
+            props = worker_settings(self._broker.bootstrap, name)
+            props["offset.storage.partitions"] = "5"
+            self._worker = WorkerProcess(self._folder, props, name=name).start()
+        self._worker.await_rest()
+        return self._worker
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+_shared_workers: list[SharedWorker] = []
+
+
+def uses_shared_worker(item: pytest.Item) -> bool:
+    return "shared_worker" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Stops the shared worker when the next test does not need it."""
+    if nextitem is not None and not uses_shared_worker(nextitem):
+        for each in _shared_workers:
+            each.close()
+
+
+@pytest.fixture(scope="session")
+def _shared_worker(
+    broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedWorker]:
+    shared = SharedWorker(broker, tmp_path_factory.mktemp("shared-worker"))
+    _shared_workers.append(shared)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture(scope="module")
+def shared_worker(_shared_worker: SharedWorker) -> Iterator[WorkerProcess]:
+    """A running worker with the settings of `worker_settings`, for tests that do not stop it. Other
+    modules use it before and after: its log and its group's topics tell of their connectors, too.
+    It has no connectors when a module begins; those that a module leaves are deleted."""
+    worker = _shared_worker.get()
+    yield worker
+    for name in worker.request("GET", "/connectors").json():
+        worker.request("DELETE", f"/connectors/{name}")
+    wait_until(lambda: worker.request("GET", "/connectors").json() == [], 90, "no connectors")
 
 
 def descendants(worker: WorkerProcess) -> list[psutil.Process]:

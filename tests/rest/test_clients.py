@@ -85,16 +85,14 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(
-    make_worker: Callable[..., WorkerProcess],
+    shared_worker: WorkerProcess,
     topics: Topics,
     cluster: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Site:
-    worker = make_worker().start()
-    worker.await_rest()
     file = tmp_path_factory.mktemp("files") / "in.txt"
     file.write_text(LINES)
-    return Site(worker, file, topics.create(f"{cluster}-lines"))
+    return Site(shared_worker, file, topics.create(f"{cluster}-lines"))
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ FAILED = ["RUNNING", "FAILED"]
 
 
 @pytest.fixture(scope="module")
-def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
-    started = make_worker().start()
-    started.await_rest()
-    return started
+def worker(shared_worker: WorkerProcess) -> WorkerProcess:
+    return shared_worker
 
 
 def sink(file: Path, topic: str, **settings: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ its offsets, and of a topic that was created again. And records that transforms 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -43,15 +43,8 @@ def bucket() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
-    worker = make_worker(
-        key_converter="org.apache.kafka.connect.storage.StringConverter",
-        value_converter="org.apache.kafka.connect.json.JsonConverter",
-        value_converter_schemas_enable="false",
-        offset_flush_interval_ms="500",
-    ).start()
-    worker.await_rest()
-    return worker
+def worker(shared_worker: WorkerProcess) -> WorkerProcess:
+    return shared_worker
 
 
 def config(bucket: Any, topics: str, folder: str, **changes: str) -> dict[str, str]:
@@ -59,6 +52,8 @@ def config(bucket: Any, topics: str, folder: str, **changes: str) -> dict[str, s
     return {
         "connector.class": "io.confluent.connect.s3.S3SinkConnector",
         "topics": topics,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
         "s3.bucket.name": "again",
         "s3.region": "us-east-1",
         "store.url": bucket.meta.client.meta.endpoint_url,

@@ -20,21 +20,22 @@ from tests.servers.databases import DatabaseServer, MariaDbServer
 WAIT_S: Final = 120.0
 RUNNING: Final = ["RUNNING", "RUNNING"]
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+CONVERTERS: Final = {"key.converter": JSON, "value.converter": JSON}
 SOURCE: Final = "io.confluent.connect.jdbc.JdbcSourceConnector"
 SINK: Final = "io.confluent.connect.jdbc.JdbcSinkConnector"
-
-OFFSETS: Final = 5  # partitions of the offsets topic
 
 pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
-def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
-    started = make_worker(
-        offset_storage_partitions=str(OFFSETS), key_converter=JSON, value_converter=JSON
-    ).start()
-    started.await_rest()
-    return started
+def worker(shared_worker: WorkerProcess) -> WorkerProcess:
+    return shared_worker
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_worker: WorkerProcess) -> str:
+    """The prefix of the topics of the worker's group."""
+    return shared_worker.settings["group.id"]
 
 
 @pytest.fixture
@@ -65,6 +66,7 @@ def source(server: DatabaseServer, prefix: str, **settings: str) -> dict[str, st
     return {
         "connector.class": SOURCE,
         "tasks.max": "1",
+        **CONVERTERS,
         **server.settings(),
         "topic.prefix": prefix,
         "poll.interval.ms": "100",
@@ -77,6 +79,7 @@ def sink(server: DatabaseServer, topic: str, table: str, **settings: str) -> dic
     return {
         "connector.class": SINK,
         "tasks.max": "1",
+        **CONVERTERS,
         **server.settings(),
         "topics": topic,
         "table.name.format": table,

@@ -29,9 +29,9 @@ VALUES: Final = {"value.converter": JSON, "value.converter.schemas.enable": "tru
 
 
 def test_a_stream_becomes_a_topic_and_the_topic_hashes(
-    make_worker: Callable[..., WorkerProcess], topics: Topics, unique: Callable[[str], str]
+    shared_worker: WorkerProcess, topics: Topics, unique: Callable[[str], str]
 ) -> None:
-    worker = make_worker().start()
+    worker = shared_worker
     topic, source, sink = topics.create(unique("stream")), unique("source"), unique("sink")
     with (
         RedisServer(appends=True) as server,
@@ -43,7 +43,6 @@ def test_a_stream_becomes_a_topic_and_the_topic_hashes(
             for number in range(first, first + 5_000):
                 pipeline.xadd("events", {"n": number, "text": f"entry {number}"})
             pipeline.execute()
-        worker.await_rest()
         reading = {
             "connector.class": "com.redis.kafka.connect.RedisStreamSourceConnector",
             "tasks.max": "2",
