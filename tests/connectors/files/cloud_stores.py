@@ -48,6 +48,10 @@ class Objects:
         """An object's contents."""
         raise NotImplementedError
 
+    def delete(self, name: str) -> None:
+        """Deletes an object."""
+        raise NotImplementedError
+
     def make_bucket(self) -> None:
         """Makes the bucket."""
         raise NotImplementedError
@@ -86,6 +90,9 @@ class GcsObjects(Objects):
         encoding: str | None = self._bucket.get_blob(name).content_encoding
         return encoding
 
+    def delete(self, name: str) -> None:
+        self._bucket.blob(name).delete()
+
     def make_bucket(self) -> None:
         self._client.create_bucket(BUCKET)
 
@@ -115,6 +122,9 @@ class AzureObjects(Objects):
         _, uncommitted = self._container.get_blob_client(name).get_block_list("uncommitted")
         return bool(uncommitted)
 
+    def delete(self, name: str) -> None:
+        self._container.delete_blob(name)
+
     def make_bucket(self) -> None:
         self._container.create_container()
 
@@ -140,6 +150,9 @@ class S3Objects(Objects):
     def get(self, name: str) -> bytes:
         data: bytes = self._client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
         return data
+
+    def delete(self, name: str) -> None:
+        self._client.delete_object(Bucket=BUCKET, Key=name)
 
     def make_bucket(self) -> None:
         self._client.create_bucket(Bucket=BUCKET)

@@ -242,27 +242,6 @@ def test_an_object_that_changes_while_it_is_read_is_noticed(store: Running, how:
             if how == "replaced":
                 store.objects.put(path, content(1_000)[::-1])
             else:
-                read.delete(found)
+                store.objects.delete(path)
             with pytest.raises(FileChanged, match=how):
                 file.read()
-
-
-def test_only_the_object_that_was_found_is_moved_or_deleted(store: Running) -> None:
-    props = settings(store.kind, store.url)
-    root = props["topics.dir"]
-    for name in ("a", "c d/ü+%"):
-        store.objects.put(f"{root}/{name}", name.encode() * 3)
-    with reading(store.kind, props) as read:
-        found = read.find(f"{root}/c d/ü+%")
-        read.move(found, f"{root}/moved")
-        assert set(store.objects.under(root)) == {"a", "moved"}
-        assert store.objects.get(f"{root}/moved") == "c d/ü+%".encode() * 3
-        read.move(found, f"{root}/again")  # it is gone
-        read.delete(found)
-        replaced = read.find(f"{root}/a")
-        store.objects.put(f"{root}/a", b"another one")
-        read.delete(replaced)
-        read.move(replaced, f"{root}/again")
-        assert set(store.objects.under(root)) == {"a", "moved"}
-        read.delete(read.find(f"{root}/a"))
-        assert set(store.objects.under(root)) == {"moved"}

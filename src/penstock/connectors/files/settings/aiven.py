@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -35,6 +34,7 @@ from penstock.connectors.files.formats.format import Format
 from penstock.connectors.files.formats.joined import Compressed, Joined
 from penstock.connectors.files.settings import s3
 from penstock.connectors.files.settings.connector import ObjectConnector
+from penstock.connectors.files.settings.ignored import log_ignored
 from penstock.connectors.files.settings.objects import amazon_reasons, named_object, url_check
 from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.s3 import S3Options
@@ -46,8 +46,6 @@ from penstock.connectors.files.write.shapes import (
     Shape,
     StructShape,
 )
-
-log = logging.getLogger(__name__)
 
 _UNLIMITED: Final = 2**62
 _COMPRESSIONS: Final = {"none": "", "gzip": ".gz", "snappy": ".snappy", "zstd": ".zst"}
@@ -247,9 +245,7 @@ def blame(options: S3Options) -> Blame:
 
 def aiven_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
-    ignored = [name for name in _IGNORED if name in config.props]
-    if ignored:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
+    log_ignored(config, _IGNORED)
     prefix = config[PREFIX]
     extension = extension_of(config)
     if prefix:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -67,6 +66,7 @@ from penstock.connectors.files.settings.folder_keys import (
     TOPIC,
     VALUE_SCHEMA,
 )
+from penstock.connectors.files.settings.ignored import log_ignored
 from penstock.connectors.files.settings.source import (
     CHANGED,
     COMPRESSION,
@@ -83,8 +83,6 @@ from penstock.connectors.files.settings.tables import (
     entry,
 )
 from penstock.connectors.files.stores.reading import ListedFile
-
-log = logging.getLogger(__name__)
 
 _SHARED: Final = (
     TOPIC,
@@ -263,9 +261,7 @@ def folder_of(config: Config) -> str:
 
 def folder_plan(kind: FolderConnector, config: Config) -> SourcePlan:
     """The plan of a valid configuration."""
-    ignored = [name for name in IGNORED if name in config.props]
-    if ignored:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
+    log_ignored(config, IGNORED)
     folder = folder_of(config)
     recursive, tails = config[RECURSIVE], kind.ours and config[TAIL]
     policy = Policy[config[CLEANUP]]

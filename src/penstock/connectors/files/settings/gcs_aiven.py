@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -19,11 +18,10 @@ from penstock.api.settings import (
 from penstock.connectors.files.boundaries.templates import compile_template
 from penstock.connectors.files.settings import aiven, gcs
 from penstock.connectors.files.settings.connector import ObjectConnector
+from penstock.connectors.files.settings.ignored import log_ignored
 from penstock.connectors.files.stores.gcs import GcsOptions
 from penstock.connectors.files.stores.tries import Tries
 from penstock.connectors.files.write.plan import SinkPlan
-
-log = logging.getLogger(__name__)
 
 _PART: Final = 8 << 20
 
@@ -114,9 +112,7 @@ def aiven_gcs_options(config: Config) -> GcsOptions:
 
 def aiven_gcs_plan(config: Config) -> SinkPlan:
     """The plan of a valid configuration."""
-    ignored = [name for name in _IGNORED if name in config.props]
-    if ignored:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
+    log_ignored(config, _IGNORED)
     text = config[aiven.TEMPLATE] or aiven.DEFAULT_TEMPLATE + aiven.extension_of(config)
     return aiven.template_plan(config, config[PREFIX] + text)
 

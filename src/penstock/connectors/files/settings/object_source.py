@@ -3,7 +3,6 @@ connectors (connectors.md §13)."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from penstock.connectors.files.read.ledger import FolderLedger, OffsetShape
 from penstock.connectors.files.read.names import Patterned, Restored
 from penstock.connectors.files.read.plan import Beside, Errors, SourcePlan
 from penstock.connectors.files.read.scan import Finding
+from penstock.connectors.files.settings.ignored import log_ignored
 from penstock.connectors.files.settings.sink import (
     DIRECTORY_DELIM,
     FILE_DELIM,
@@ -54,8 +54,6 @@ from penstock.connectors.files.settings.tables import (
     ReadOptions,
     entry,
 )
-
-log = logging.getLogger(__name__)
 
 RESTORE: Final = "RESTORE_BACKUP"
 GENERIC: Final = "GENERIC"
@@ -213,9 +211,7 @@ def object_source_plan(
 ) -> SourcePlan:
     """The plan of a valid configuration. `place`: the prefix of object names that identifies
     their store; `ignored`: settings that have no meaning here."""
-    names = [name for name in ignored if name in config.props]
-    if names:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(names))
+    log_ignored(config, ignored)
     behavior = config[ON_ERROR].lower()
     skips = behavior != "fail"
     options = ReadOptions(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -27,6 +26,7 @@ from penstock.connectors.files.read.rows import BYTES_KEY, OPTIONAL_BYTES_KEY, D
 from penstock.connectors.files.read.scan import Finding
 from penstock.connectors.files.settings import s3
 from penstock.connectors.files.settings.connector import ObjectConnector
+from penstock.connectors.files.settings.ignored import log_ignored
 from penstock.connectors.files.settings.objects import amazon_reasons, url_check
 from penstock.connectors.files.settings.source import (
     CHANGED,
@@ -40,8 +40,6 @@ from penstock.connectors.files.settings.source import (
 from penstock.connectors.files.settings.tables import ReadOptions
 from penstock.connectors.files.stores.checks import Blame
 from penstock.connectors.files.stores.s3 import S3Options
-
-log = logging.getLogger(__name__)
 
 _FORMATS: Final[Mapping[str, str]] = {
     "avro": "Avro",
@@ -190,9 +188,7 @@ def blame(options: S3Options) -> Blame:
 
 def aiven_plan(config: Config) -> SourcePlan:
     """The plan of a valid configuration."""
-    ignored = [name for name in IGNORED if name in config.props]
-    if ignored:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(ignored))
+    log_ignored(config, IGNORED)
     skips = config.props.get(TOLERANCE, "none").lower() == "all"
     format = aiven_format(config)
     options = ReadOptions(

@@ -34,6 +34,7 @@ from penstock.connectors.files.formats.codecs import AVRO_CODECS, FILE_CODECS
 from penstock.connectors.files.formats.columns import PARQUET_CODECS
 from penstock.connectors.files.formats.format import Format
 from penstock.connectors.files.settings.avro import AVRO_KEYS, avro_options
+from penstock.connectors.files.settings.ignored import log_ignored
 from penstock.connectors.files.settings.tables import (
     FORMAT,
     FORMATS,
@@ -289,7 +290,7 @@ def plan_of(
 ) -> SinkPlan:
     """The plan of a valid configuration. `named`: see `SinkPlan`. `hdfs`: names and rotation are
     those of Confluent's HDFS connector."""
-    _log_ignored(config, ignored)
+    log_ignored(config, ignored)
     zone = ZoneInfo(config[TIMEZONE] or "UTC")
     naming = Naming(
         config[TOPICS_DIR].strip("/") if hdfs else config[TOPICS_DIR],
@@ -323,12 +324,6 @@ def plan_of(
         headers=_format(config, HEADERS_FORMAT, options) if config[STORE_HEADERS] else None,
         named=named,
     )
-
-
-def _log_ignored(config: Config, ignored: Iterable[str]) -> None:
-    names = [name for name in ignored if name in config.props]
-    if names:
-        log.info("Ignoring settings that have no meaning in penstock: %s", ", ".join(names))
 
 
 def _positive(value: int) -> int | None:

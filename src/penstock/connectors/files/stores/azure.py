@@ -28,7 +28,6 @@ from penstock.connectors.files.stores.store import FileLost, StoreRefused, Store
 from penstock.connectors.files.stores.tries import Tries
 
 _LARGEST_PUT: Final = 256 << 20
-_COPIED: Final = 4 << 20  # the size of pieces in which a blob is copied
 _IS_FOLDER: Final = "hdi_isfolder"  # in the metadata of blobs that represent folders
 _TRANSIENT: Final = frozenset({408, 429})
 _BUSY: Final = frozenset({"ContainerBeingDeleted", "OperationTimedOut"})
@@ -115,23 +114,6 @@ class AzureClient(ObjectClient):
             .readall()
         )
         return data
-
-    def delete(self, found: ListedFile) -> None:
-        self.blob(found.path).delete_blob(**_version(found.version))
-
-    def copy(self, found: ListedFile, to: str) -> None:
-        """Copies the blob piece by piece: Azure copies only what it can read without this client's
-        credentials."""
-        from azure.storage.blob import BlobBlock
-
-        target, writer = self.blob(to), uuid4().hex
-        blocks: list[BlobBlock] = []
-        for begin in range(0, found.size, _COPIED):
-            block = BlobBlock(_block_id(writer, len(blocks)))
-            data = self.get(found, begin, min(begin + _COPIED, found.size))
-            target.stage_block(block.id, data)
-            blocks.append(block)
-        target.commit_block_list(blocks)
 
     def make(self) -> Any:
         return _client(self.options)

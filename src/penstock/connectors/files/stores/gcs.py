@@ -137,21 +137,6 @@ class GcsClient(ObjectClient):
         )
         return data
 
-    def delete(self, found: ListedFile) -> None:
-        self.blob(found.path).delete(if_generation_match=int(found.version), **self._common)
-
-    def copy(self, found: ListedFile, to: str) -> None:
-        source, token = self.blob(found.path), None
-        while True:
-            token, _, _ = self.blob(to).rewrite(
-                source,
-                token=token,
-                if_source_generation_match=int(found.version),
-                **self._common,
-            )
-            if token is None:
-                return
-
     @property
     def http(self) -> Any:
         """The session that sends authenticated requests."""

@@ -137,11 +137,3 @@ class ObjectClient(Connection):
     @abstractmethod
     def get(self, found: ListedFile, begin: int, end: int) -> bytes:
         """The bytes of an object from one position up to another. Refused if it has changed."""
-
-    @abstractmethod
-    def delete(self, found: ListedFile) -> None:
-        """Deletes an object. Refused if it has changed."""
-
-    @abstractmethod
-    def copy(self, found: ListedFile, to: str) -> None:
-        """Copies an object. Refused if it has changed."""

@@ -6,7 +6,7 @@ replaced meanwhile is noticed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from penstock.connectors.files.stores.blocks import BLOCK, BlockFile, fetched
@@ -44,13 +44,6 @@ class ObjectReadStore(ReadStore):
     def open(self, found: ListedFile, start: int = 0, *, growing: bool = False) -> OpenFile:
         return BlockFile(partial(self._get, found), found.size, start, self.client.pool, self.block)
 
-    def delete(self, found: ListedFile) -> None:
-        self._if_unchanged(lambda: self.client.delete(found))
-
-    def move(self, found: ListedFile, to: str) -> None:
-        if self._if_unchanged(lambda: self.client.copy(found, to)):
-            self.delete(found)
-
     def check(self, prefix: str) -> None:
         first = next(self.list(prefix), None)
         if first is not None:
@@ -73,13 +66,3 @@ class ObjectReadStore(ReadStore):
         client = self.client
         request = partial(client.call, partial(client.get, found, begin, end))
         return fetched(found, end - begin, request, gone=client.gone, replaced=client.changed)
-
-    def _if_unchanged(self, request: Callable[[], None]) -> bool:
-        """Whether the request succeeded: its object exists, and is still the one that was found."""
-        try:
-            self.client.call(request)
-        except StoreRefused as error:
-            if error.reason in self.client.gone | self.client.changed:
-                return False
-            raise
-        return True

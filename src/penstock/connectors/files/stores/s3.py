@@ -146,21 +146,6 @@ class S3Client(ObjectClient):
         data: bytes = answer["Body"].read()
         return data
 
-    def delete(self, found: ListedFile) -> None:
-        self._check_unchanged(found)
-        self.client.delete_object(**self.address(found.path))
-
-    def copy(self, found: ListedFile, to: str) -> None:
-        self._check_unchanged(found)
-        bucket = self.options.bucket
-        source_key = {f"CopySource{name}": value for name, value in self.customer_key.items()}
-        extra = {**self.options.extra, **source_key}
-        self.client.copy(self.address(found.path), bucket, to, ExtraArgs=extra)
-
-    def _check_unchanged(self, found: ListedFile) -> None:
-        if self.head(found.path).file.version != found.version:
-            raise StoreRefused(f"'{found.path}' was replaced", "PreconditionFailed")
-
     def make(self) -> Any:
         return _client(self.options)
 
