@@ -52,7 +52,7 @@ class Version:
 class VersionRange:
     """The versions that a setting requests: `1.2`, exactly that one, or a well-formed Maven range.
 
-    >>> [VersionRange(each).contains("4.3.1") for each in ("4.2", "[1,5)", "(,4),[4.2,)", "5", "")]
+    >>> [VersionRange(each).contains("4.2.0") for each in ("4.2", "[1,5)", "(,4),[4.2,)", "5", "")]
     [True, True, True, False, False]
     >>> print(VersionRange("9.9"), VersionRange("[5,6)"), VersionRange(""))
     [9.9,9.9] [5,6) [,]
