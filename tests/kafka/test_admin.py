@@ -133,6 +133,16 @@ def test_a_replication_factor_beyond_the_brokers_is_refused_with_the_setting_to_
     assert name not in topics.names()
 
 
+@pytest.mark.parametrize("key", ["offset.storage.topic", "offsets.storage.topic"])
+def test_a_connectors_own_offset_topic_has_the_workers_replication_factor(
+    topics: Topics, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr(admin, "_few_grace", lambda few: admin.CREATE_TIMEOUT_S - 1)
+    topic = InternalTopic(unique("own"), key, "source connector offsets", 1, 3)
+    with pytest.raises(StartupFailed, match=r"set 'offset\.storage\.replication\.factor' to at"):
+        admin.ensure(topics.admin, topic)
+
+
 def test_a_setting_kafka_refuses_is_reported(topics: Topics, unique: Callable[[str], str]) -> None:
     topic = config_topic(unique("odd"), settings={"segment.bytes": "-5"})
     with pytest.raises(StartupFailed, match=r"segment\.bytes"):
