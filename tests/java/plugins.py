@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Final
 
@@ -19,3 +20,7 @@ def compiled_plugin(folder: Path) -> None:
     jar = compiled_jar("suite-plugin", {"Broken": _SOURCE.read_text()}, classpath)
     folder.mkdir(parents=True)
     shutil.copy(jar, folder / "broken.jar")
+    with zipfile.ZipFile(folder / "broken.jar", "a") as archive:
+        archive.writestr(
+            "META-INF/services/org.apache.kafka.connect.source.SourceConnector", BROKEN
+        )

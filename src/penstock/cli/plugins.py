@@ -241,7 +241,7 @@ def _print(report: dict[str, Any], every: bool) -> None:
 
 
 def _print_jars(place: dict[str, Any]) -> None:
-    show.echo(f"{place['where']} (jar; penstock runs plugins written in Python)")
+    show.echo(f"{place['where']} (jar; connectors written in Java run in the Java host)")
     for row in place["java"]:
-        note = "penstock has it" if row["penstock"] else "penstock has none of that name"
+        note = "penstock has it, too" if row["penstock"] else "only in Java"
         show.echo(f"  {row['class']}: {note}")

@@ -21,7 +21,7 @@ from penstock.config import worker_keys as keys
 from penstock.config.properties import parse_properties, parse_properties_text
 from penstock.errors import StartupFailed
 from penstock.host import notify
-from penstock.plugins import path as plugin_path
+from penstock.java import finding
 from penstock.rest.app import Context
 from penstock.rest.forward import Client, LeaderClient
 from penstock.rest.server import Server
@@ -62,7 +62,7 @@ def distributed(props: Mapping[str, str], started: Callable[[str], None]) -> Non
     `started` is called with the URL once REST answers. Raises the error that kept the worker from
     starting, or ended it.
     """
-    registry = plugin_path.registry(props)
+    registry = finding.registry(props)
     config = worker_config.parse_distributed(resolved_worker(props, registry))
     for text in worker_config.warnings(config):
         log.warning("%s", text)
@@ -112,7 +112,7 @@ def standalone(
     starting or ended it, or ConnectorFileFailed (exit code 3).
     """
     settings = worker_settings(worker_file)
-    registry = plugin_path.registry(settings)
+    registry = finding.registry(settings)
     config = lone_config(resolved_worker(settings, registry))
     client = Client(forwarding(config))
     server = Server(config)

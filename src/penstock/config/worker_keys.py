@@ -33,6 +33,7 @@ from penstock.config.define import (
     REQUIRED,
     ConfigDef,
 )
+from penstock.config.java_host import HOST
 from penstock.config.listeners import bad_header_rules, bad_listener, bad_listeners
 from penstock.config.restart import RESTART
 from penstock.config.tracing import TRACE
@@ -410,6 +411,7 @@ DISTRIBUTED: Final = ConfigDef(
     INTERNAL_TOPICS_CREATION,
     *RESTART.keys,
     *TRACE.keys,
+    *HOST.keys,
     rules=(
         signature_is_accepted(
             INTER_WORKER_SIGNATURE_ALGORITHM, INTER_WORKER_VERIFICATION_ALGORITHMS

@@ -59,13 +59,23 @@ _STILL_THERE: Final = frozenset(
 )
 
 
+AlterInJava = Callable[[str, RawProps, Sequence[Json] | None], str]
+"""Alters a connector's offsets, or resets them if they are None; returns the message."""
+
+
 class OffsetAdmin:
     """The offsets of connectors."""
 
     def __init__(
-        self, config: Config, store: OffsetStore, resolved: Callable[[RawProps], RawProps]
+        self,
+        config: Config,
+        store: OffsetStore,
+        resolved: Callable[[RawProps], RawProps],
+        java: AlterInJava,
     ) -> None:
-        """`resolved` resolves the placeholders in a connector's configuration."""
+        """`resolved` resolves the placeholders in a connector's configuration; `java` alters the
+        offsets of a connector that is written in Java."""
+        self._alter_in_java = java
         self._config = config
         self._resolved = resolved
         self._store = store
@@ -92,6 +102,8 @@ class OffsetAdmin:
     ) -> str:
         """Alters the offsets of these partitions; returns the message for the user."""
         props = self._resolved(props)
+        if entry.java:
+            return self._alter_in_java(name, props, pairs)
         if issubclass(entry.cls, SourceConnector):
             offsets = [source_offset(pair) for pair in pairs]
             done = _alter_offsets(name, entry, props, offsets, "alter")
@@ -105,6 +117,8 @@ class OffsetAdmin:
     def reset(self, name: str, entry: InstalledPlugin, props: RawProps) -> str:
         """Resets all offsets of the connector; returns the message for the user."""
         props = self._resolved(props)
+        if entry.java:
+            return self._alter_in_java(name, props, None)
         if issubclass(entry.cls, SourceConnector):
             offsets = [SourceOffset(offset.partition, None) for offset in self.stored(name, props)]
             done = _alter_offsets(name, entry, props, offsets, "reset")

@@ -9,7 +9,7 @@ a jar, here
     NAME.py, NAME/__init__.py   a module or package
     FOLDER/NAME.py …            a folder of modules and packages
 
-Jars are ignored, because a worker file of Kafka Connect lists folders of them.
+Nothing is searched in jars here: `penstock.java.finding` does that.
 
 How modules are imported from there:
 
@@ -137,13 +137,6 @@ def registry(props: Mapping[str, str]) -> Registry:
             lost.location,
             chosen.plugin.version,
             chosen.location,
-        )
-    jars = sum(place.kind == LocationForm.JARS.value for place in result.places)
-    if jars:
-        log.info(
-            "ignoring the jars in plugin.path (locations: %d), because this worker runs plugins "
-            "written in Python; 'penstock plugins doctor' lists their plugins",
-            jars,
         )
     refused = refusal(props, result)
     if refused is not None:
@@ -327,7 +320,7 @@ def _look(
     if location.problem is not None:
         return replace(place, skipped=(location.problem,)), ()
     if location.form is LocationForm.JARS:
-        reason = "a jar; penstock runs plugins written in Python"
+        reason = "a jar; plugins written in Java run in the Java host"
         return replace(place, skipped=(SkippedPlugin(str(location.path), reason, Level.NOTE),)), ()
     entries: tuple[InstalledPlugin, ...] = ()
     undeclared: tuple[InstalledPlugin, ...] = ()

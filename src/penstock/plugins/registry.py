@@ -11,7 +11,7 @@ import logging
 import threading
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -29,6 +29,8 @@ from penstock.api import (
     SourceConnector,
     Transform,
 )
+from penstock.config.connector_keys import CONNECTOR_CLASS
+from penstock.config.java_host import wants_java
 from penstock.config.versions import Version
 from penstock.errors import BadRequest
 
@@ -80,18 +82,23 @@ _BASES: Final[Sequence[tuple[PluginKind, type, str]]] = (
 """Every kind: its base class, and the suffix that an alias leaves out (kafka-connect.md §15.3)."""
 
 
+_IN_JAVA: Final = frozenset({PluginKind.SOURCE, PluginKind.SINK})
+"""The kinds of plugins that are found in jars."""
+
 BASES: Final = tuple(base for _, base, _ in _BASES)
 """The base classes of plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugin:
-    """One plugin class, its description and its location."""
+    """One plugin class, its description and its location. `java`: the class is written in Java, and
+    `cls` has its name and its description only."""
 
     kind: PluginKind
     cls: PluginClass
     plugin: Plugin
     location: str = CLASSPATH
+    java: bool = False
 
     @classmethod
     def of(cls, plugin_class: object, location: str = CLASSPATH) -> InstalledPlugin:
@@ -151,7 +158,8 @@ class Registry:
 
     `plugins` may be a function, which is called at the first use: it imports every plugin, which
     takes a while. `roots` are the folders and wheels that `plugin.path` added to the import path,
-    here and wherever the plugins run. Thread-safe.
+    here and wherever the plugins run. `java` finds the connectors written in Java; one whose class
+    name a Python connector has, too, is used only where a configuration asks for it. Thread-safe.
     """
 
     def __init__(
@@ -159,8 +167,12 @@ class Registry:
         plugins: Iterable[PluginClass | InstalledPlugin]
         | Callable[[], Iterable[PluginClass | InstalledPlugin]],
         roots: Sequence[str] = (),
+        java: Callable[[], Sequence[InstalledPlugin]] | None = None,
     ) -> None:
         self.roots = tuple(roots)
+        self._find_java = java
+        self._java_lock = threading.Lock()  # guards the search of jars
+        self._java: Sequence[InstalledPlugin] | None = None
         self._lock = threading.Lock()  # guards the choice while it is made
         self._import: Callable[[], Iterable[PluginClass | InstalledPlugin]] | None = None
         self._choice: _Choice | None = None
@@ -171,8 +183,8 @@ class Registry:
 
     @property
     def found(self) -> Sequence[InstalledPlugin]:
-        """All plugins that can be used."""
-        return self.load().chosen
+        """All plugins that can be used, including those in jars that Python has none of."""
+        return [*self.load().chosen, *self._only_in_java()]
 
     @property
     def shadowed(self) -> Sequence[tuple[InstalledPlugin, InstalledPlugin]]:
@@ -186,6 +198,22 @@ class Registry:
                 assert self._import is not None
                 self._choice = _choose(self._import())
             return self._choice
+
+    def in_java(self) -> Sequence[InstalledPlugin]:
+        """The connectors written in Java. Searches the jars, unless that has been done: the first
+        time, that takes seconds."""
+        with self._java_lock:
+            if self._java is None:
+                self._java = () if self._find_java is None else tuple(self._find_java())
+            return self._java
+
+    def _only_in_java(self) -> list[InstalledPlugin]:
+        names = {entry.plugin.class_name for entry in self.load().chosen}
+        return [entry for entry in self.in_java() if entry.plugin.class_name not in names]
+
+    def with_java(self, java: Callable[[], Sequence[InstalledPlugin]]) -> Registry:
+        """The same plugins, and connectors written in Java, which are found at their first use."""
+        return Registry(lambda: self.load().chosen, self.roots, java)
 
     @classmethod
     def installed(cls) -> Registry:
@@ -201,12 +229,26 @@ class Registry:
 
     def of_kind(self, *kinds: PluginKind) -> list[InstalledPlugin]:
         """The plugins of these kinds, by class name."""
-        matching = (entry for entry in self.found if entry.kind in kinds)
+        everything = self.found if _IN_JAVA.intersection(kinds) else self.load().chosen
+        matching = (entry for entry in everything if entry.kind in kinds)
         return sorted(matching, key=lambda entry: entry.plugin.class_name)
 
-    def connector(self, name: str) -> InstalledPlugin:
-        """The connector a `connector.class` names; raises UnknownConnectorClass."""
-        connectors = self.of_kind(PluginKind.SOURCE, PluginKind.SINK)
+    def connector_of(self, props: Mapping[str, str | None]) -> InstalledPlugin:
+        """The connector that a configuration names; raises UnknownConnectorClass."""
+        name = (props.get(CONNECTOR_CLASS.name) or "").strip()
+        return self.connector(name, java=wants_java(props))
+
+    def find_connector_of(self, props: Mapping[str, str | None]) -> InstalledPlugin | None:
+        """The connector that a configuration names, or None."""
+        try:
+            return self.connector_of(props)
+        except UnknownConnectorClass:
+            return None
+
+    def connector(self, name: str, *, java: bool = False) -> InstalledPlugin:
+        """The connector a `connector.class` names, `java`: among those written in Java; raises
+        UnknownConnectorClass."""
+        connectors = self.in_java() if java else self.of_kind(*_IN_JAVA)
         matching = [f for f in connectors if name in f.names() or f"{name}Connector" in f.names()]
         exact = [f for f in matching if f.plugin.class_name == name]
         if len(exact or matching) == 1:

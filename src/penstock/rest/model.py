@@ -196,4 +196,4 @@ def _state(status: Status, entry: InstalledPlugin | None) -> Json:
 
 
 def _plugin(state: HerderState, registry: Registry, name: str) -> InstalledPlugin | None:
-    return registry.find_connector((state.cluster.config(name) or {}).get("connector.class"))
+    return registry.find_connector_of(state.cluster.config(name) or {})

@@ -72,4 +72,4 @@ def connector_class(call: Call) -> tuple[InstalledPlugin, Mapping[str, str | Non
     config = call.worker.state.cluster.config(call.connector)
     if config is None:
         raise HttpError(404, f"Connector {call.connector} not found")
-    return call.worker.registry.connector((config.get("connector.class") or "").strip()), config
+    return call.worker.registry.connector_of(config), config

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from penstock.api import Offsets
+from penstock.api import Connector, Offsets
 from penstock.cluster import events as e
-from penstock.flow.traces import trace_of
+from penstock.config.providers import restored
 from penstock.offsets.admin import OffsetAdmin
 from penstock.plugins.registry import PluginKind, Registry
-from penstock.runtime.instances import InstanceContext, Instances
+from penstock.runtime.instances import Instance, InstanceContext, Instances, stop
+from penstock.runtime.java_work import JavaWork, java_trace
 from penstock.runtime.metrics import Metrics
-from penstock.runtime.planning import Planner
+from penstock.runtime.planning import Planned, Planner
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class RunningConnectors:
         planner: Planner,
         instances: Instances,
         offsets: OffsetAdmin,
+        java: JavaWork,
         metrics: Metrics,
         post: Callable[[e.Event], None],
     ) -> None:
@@ -34,6 +36,7 @@ class RunningConnectors:
         self._planner = planner
         self._instances = instances
         self._offsets = offsets
+        self._java = java
         self._metrics = metrics
         self._post = post
 
@@ -43,9 +46,9 @@ class RunningConnectors:
         starting = isinstance(command, e.StartConnector)
         running = self._instances.get(name, run)
         try:
-            planned = self._planner.planned(name, command.config, running, self._context(command))
+            planned = self._planned(command, running)
         except Exception as error:
-            trace = trace_of(error)
+            trace = java_trace(error)
             shown = self._planner.providers.redacted(trace.text)
             if starting:
                 log.error("Connector %s failed: %s", name, shown)
@@ -64,12 +67,29 @@ class RunningConnectors:
             configs = tuple(planned.configs)
             self._post(e.ConnectorPlanned(name, run, configs, again_ms=planned.again_ms))
 
+    def _planned(
+        self, command: e.StartConnector | e.AskConnector, running: Instance | None
+    ) -> Planned:
+        if not self._java.runs(command.config):
+            assert running is None or isinstance(running, Connector)
+            context = self._context(command)
+            return self._planner.planned(command.connector, command.config, running, context)
+        name, config = command.connector, command.config
+        instance = running or self._java.start_connector(name, command.run, config)
+        try:
+            configs = self._java.task_configs(name, config)
+        except BaseException:
+            if running is None:
+                stop(name, instance)
+            raise
+        return Planned([restored(config, each) for each in configs], None, instance)
+
     def _context(self, command: e.StartConnector | e.AskConnector) -> InstanceContext:
         """The context of one run's connector instance."""
         name, run, config = command.connector, command.run, command.config
 
         def read() -> Offsets:
-            entry = self._registry.find_connector(config.get("connector.class"))
+            entry = self._registry.find_connector_of(config)
             if entry is None or entry.kind is not PluginKind.SOURCE:
                 return ()
             return self._offsets.stored(name, self._planner.resolved(config))

@@ -7,14 +7,21 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from penstock.api import Connector, Offsets
+from penstock.api import Offsets
 from penstock.cluster.herder.runs import Run, RunPhase
 from penstock.host.logs import about
 
 log = logging.getLogger(__name__)
 
 _RUNS = frozenset({RunPhase.STARTING, RunPhase.RUNNING})
+
+
+class Instance(Protocol):
+    """A running connector instance: a `Connector`, or one in the Java host."""
+
+    def stop(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +45,9 @@ class Instances:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[str, tuple[int, Connector]] = {}
+        self._running: dict[str, tuple[int, Instance]] = {}
 
-    def put(self, name: str, run: int, connector: Connector) -> None:
+    def put(self, name: str, run: int, connector: Instance) -> None:
         """Keeps a started instance, and stops that of an earlier run."""
         with self._lock:
             earlier = self._running.get(name)
@@ -48,7 +55,7 @@ class Instances:
         if earlier is not None:
             stop(name, earlier[1])
 
-    def get(self, name: str, run: int) -> Connector | None:
+    def get(self, name: str, run: int) -> Instance | None:
         with self._lock:
             running = self._running.get(name)
         return running[1] if running is not None and running[0] == run else None
@@ -71,7 +78,7 @@ class Instances:
         self.keep({})
 
 
-def stop(name: str, connector: Connector) -> None:
+def stop(name: str, connector: Instance) -> None:
     """Stops an instance, and logs what it raises."""
     with about(name):
         try:

@@ -329,7 +329,7 @@ def _task_status(scrape: Scrape) -> Iterator[Sample]:
 def _connector_info(scrape: Scrape) -> Iterator[Sample]:
     for name in scrape.state.running.connectors:
         config = scrape.state.cluster.config(name) or {}
-        entry = scrape.registry.find_connector(config.get("connector.class"))
+        entry = scrape.registry.find_connector_of(config)
         if entry is not None:
             labels = {
                 "connector": name,

@@ -54,7 +54,7 @@ from penstock.ids import TaskId
 from penstock.plugins.ref import PluginRef
 from penstock.plugins.registry import PluginKind, Registry
 from penstock.runtime import interceptors
-from penstock.runtime.instances import stop
+from penstock.runtime.instances import Instance, stop
 from penstock.runtime.providers import Providers
 from penstock.runtime.task_clients import TaskClients, group_client, lag_client, sink_consumer
 from penstock.runtime.validation import CONVERTER_TYPE, Validator
@@ -77,7 +77,7 @@ class Planned:
 
     configs: Sequence[Props]
     again_ms: int | None
-    connector: Connector
+    connector: Instance
 
 
 class Planner:
@@ -88,16 +88,18 @@ class Planner:
         worker: Config,
         registry: Registry,
         holds: Callable[[str | TaskId, int | None], None] = _no_reloads,
+        java: Callable[[RawProps], render.Json] | None = None,
     ) -> None:
         """`holds` is called whenever a connector or task starts, with the TTL of its configuration
-        in milliseconds; None: no TTL."""
+        in milliseconds; None: no TTL. `java` validates a resolved configuration of a connector that
+        is written in Java."""
         self._worker = worker
         self._registry = registry
         self._holds = holds
         self.providers = Providers(worker.props, registry)
         self.providers.remember(worker.secrets())
         self.providers.remember(_client_secrets(worker.props))
-        self._validator = Validator(worker, registry, self.providers)
+        self._validator = Validator(worker, registry, self.providers, java)
         self._clients = TaskClients(worker)
 
     def validate(self, props: Mapping[str, str | None]) -> render.Json:
@@ -109,10 +111,28 @@ class Planner:
         Raises ProviderFailed."""
         return self.providers.transformed(config).props
 
+    def resolved_for_java(
+        self, target: str | TaskId, configs: Sequence[RawProps]
+    ) -> Sequence[RawProps]:
+        """The resolved configurations of a connector or task that starts in the Java host; the
+        connector's is the first. Redacts their secrets from now on. Raises ProviderFailed."""
+        transformed = [self.providers.transformed(config) for config in configs]
+        ttls_ms = [each.ttl_ms for each in transformed if each.ttl_ms is not None]
+        reloads = _reloads(transformed[0].props)
+        self._holds(target, min(ttls_ms, default=None) if reloads else None)
+        entry = self._registry.find_connector_of(configs[0])
+        assert entry is not None, "the caller has found it"
+        passwords = [key.name for key in entry.plugin.config.keys if key.kind is PASSWORD]
+        for each in transformed:
+            texts = _texts(each.props)
+            self.providers.remember([texts[name] for name in passwords if texts.get(name)])
+            self.providers.remember(_client_secrets(texts))
+        return [each.props for each in transformed]
+
     def without_secrets(self, text: str, props: Mapping[str, str | None]) -> str:
         """A text without the values that config providers have returned, and without the passwords
         of a connector's configuration."""
-        entry = self._registry.find_connector(props.get(keys.CONNECTOR_CLASS.name))
+        entry = self._registry.find_connector_of(props)
         settings = entry.plugin.config.keys if entry is not None else ()
         secrets = [
             value for key in settings if key.kind is PASSWORD and (value := props.get(key.name))

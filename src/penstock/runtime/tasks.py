@@ -16,11 +16,12 @@ from penstock.flow.driver.reports import Committed, InterceptorFigures, TaskEnde
 from penstock.flow.driver.tasks import Tasks
 from penstock.flow.plan import SourcePlan
 from penstock.flow.spark.session import Session, SessionAborted
-from penstock.flow.traces import Trace, trace_of
+from penstock.flow.traces import Trace
 from penstock.host.logs import about
 from penstock.ids import TaskId
 from penstock.offsets.store import OPEN_TRANSACTION_S, OffsetStore
 from penstock.runtime.inbox import EventInbox
+from penstock.runtime.java_work import JavaWork, java_trace
 from penstock.runtime.metrics import Metrics
 from penstock.runtime.planning import Planner
 from penstock.runtime.reload import Reloads
@@ -41,6 +42,7 @@ class RunningTasks:
         planner: Planner,
         offsets: OffsetStore,
         topics: InternalTopics,
+        java: JavaWork,
         reloads: Reloads,
         metrics: Metrics,
         inbox: EventInbox,
@@ -55,6 +57,7 @@ class RunningTasks:
         self._session = session
         self._planner = planner
         self._topics = topics
+        self._java = java
         self._reloads = reloads
         self._metrics = metrics
         self._inbox = inbox
@@ -75,6 +78,10 @@ class RunningTasks:
         """Starts a task, as soon as Spark is ready."""
         task = command.task
         try:
+            if self._java.runs(command.connector_config):
+                runs = self._java.start_task(command, lambda: self._check_current(command))
+                self._metrics.started("task", runs)
+                return
             self._session.get()
             plan = self._planner.flow(
                 task, command.run, command.connector_config, command.task_config
@@ -94,13 +101,15 @@ class RunningTasks:
         except Exception as error:
             self._metrics.started("task", False)
             self._offsets.close(task)
-            self._failed(task, command.run, trace_of(error))
+            self._failed(task, command.run, java_trace(error))
         else:
             self._metrics.started("task", True)
             self._inbox.post(e.TaskStarted(task, command.run))
 
     def stop(self, command: e.StopTask) -> None:
         """Stops a task; it is cancelled when the grace period expires."""
+        if self._stopped_in_java(command):
+            return
         grace_s = self._grace_s()
         # A cancelled task may still be running; no offsets are stored for it from then on.
         lease = self._offsets.find(command.task)
@@ -119,7 +128,7 @@ class RunningTasks:
                     keys.TASK_SHUTDOWN_TIMEOUT.name,
                 )
         except Exception as error:
-            trace = self._planner.providers.redacted(trace_of(error).text)
+            trace = self._planner.providers.redacted(java_trace(error).text)
             log.error("failed to stop the task cleanly: %s", trace)
         if over is not None:
             over.cancel()
@@ -127,6 +136,22 @@ class RunningTasks:
         self._offsets.close(command.task)
         self._metrics.ended(command.task)
         self._inbox.post(e.TaskStopped(command.task, command.run))
+
+    def close(self) -> None:
+        """Stops all slots, and the Java host."""
+        self.driver.close()
+        self._java.close()
+
+    def _stopped_in_java(self, command: e.StopTask) -> bool:
+        try:
+            if not self._java.stop_task(command.task, command.run):
+                return False
+        except Exception as error:
+            trace = self._planner.providers.redacted(java_trace(error).text)
+            log.error("failed to stop the task cleanly: %s", trace)
+        self._reloads.hold(command.task, None)
+        self._inbox.post(e.TaskStopped(command.task, command.run))
+        return True
 
     def _begin(self, command: e.StartTask) -> Beginning:
         """The stored offsets from which a source task starts. With exactly once its producer has
@@ -137,6 +162,13 @@ class RunningTasks:
         if not self._exactly_once:
             return Beginning(lease.read(lambda: None))
 
+        check = self._check_current(command)
+        return Beginning(lease.read(check), lease.keys())
+
+    def _check_current(self, command: e.StartTask) -> Callable[[], None]:
+        """Checks that an exactly-once task belongs to the current task set, at the end of the
+        config topic; what it returns checks that again. Raises the refusal."""
+
         def check() -> None:
             start = e.CheckStart(command.task, command.run, command.generation)
             result = self._inbox.wait(self._inbox.request(start))
@@ -145,7 +177,7 @@ class RunningTasks:
 
         self._topics.read_config(OPEN_TRANSACTION_S, check)
         check()
-        return Beginning(lease.read(check), lease.keys())
+        return check
 
     def _on_ended(self, ended: TaskEnded) -> None:
         lease = self._offsets.remove(ended.task)

@@ -32,6 +32,7 @@ from penstock.config.define import (
     under,
     with_errors,
 )
+from penstock.config.java_host import CHOICE
 from penstock.config.providers import Transformed
 from penstock.config.redaction import without
 from penstock.config.restart import RESTART
@@ -55,8 +56,16 @@ class NoConnectorType(BadRequest):
 class Validator:
     """Validates for one worker, with its settings and plugins."""
 
-    def __init__(self, worker: Config, registry: Registry, providers: Providers) -> None:
-        """Raises ConfigInvalid when the worker's own converters are invalid."""
+    def __init__(
+        self,
+        worker: Config,
+        registry: Registry,
+        providers: Providers,
+        java: Callable[[Mapping[str, str | None]], render.Json] | None = None,
+    ) -> None:
+        """`java` validates the configuration of a connector that is written in Java. Raises
+        ConfigInvalid when the worker's own converters are invalid."""
+        self._java = java
         self._worker = worker
         self._registry = registry
         self._providers = providers
@@ -100,7 +109,10 @@ class Validator:
             shown = ", ".join(f"{key}={shown_value(props[key])}" for key in hash_map_copy(props))
             text = f"Connector config {{{shown}}} contains no connector type"
             raise NoConnectorType(self._providers.redacted(text))
-        entry = self._registry.connector(name.strip())
+        entry = self._registry.connector_of(props)
+        if entry.java:
+            assert self._java is not None, "only a worker has connectors written in Java"
+            return render.merged_infos(name, self._java(props), *_own_part(name, props))
         malformed = version_range_problem(props.get(keys.CONNECTOR_VERSION.name) or "")
         if malformed is not None:
             raise BadRequest(malformed)
@@ -114,7 +126,7 @@ class Validator:
         own = plugin.validate(props)
         values = [*_blamed(framework.validate(props), self._problems(entry, props)), *own]
         if not any(value.errors for value in own):
-            values = _with_findings(values, self._live(entry, props))
+            values = _with_findings(values, _live(entry, props, self._providers.redacted))
         parts = [
             render.config_infos(name, [framework, plugin], values),
             *self._converter_parts(props),
@@ -122,24 +134,6 @@ class Validator:
             *_own_part(name, props),
         ]
         return render.merged_infos(name, *parts)
-
-    def _live(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> Iterator[Finding]:
-        """Findings about missing packages, or else those of the connector's live validation."""
-        assert issubclass(entry.cls, Connector)
-        try:
-            config = entry.plugin.config.parse(props)
-        except ConfigInvalid:  # a null, which alone is not an error
-            return
-        connector = entry.cls()
-        try:
-            connector.check_installed(config)
-        except NotInstalled as missing:
-            yield Finding(keys.CONNECTOR_CLASS.name, str(missing))
-            return
-        for finding in _live_findings(connector, config):
-            error = finding.error
-            # Unlike other errors it may quote other settings.
-            yield replace(finding, error=error and self._providers.redacted(error))
 
     def _offered(self, entry: InstalledPlugin, props: Mapping[str, str | None]) -> ConfigDef:
         """The framework's settings as a validation shows them, with the worker's defaults. As in
@@ -317,7 +311,7 @@ class Validator:
     def connector_entry(self, props: Props) -> InstalledPlugin:
         """The connector class in the requested version. Raises ConfigInvalid if that or a
         converter's version is not installed."""
-        entry = self._registry.connector(props[keys.CONNECTOR_CLASS.name].strip())
+        entry = self._registry.connector_of(props)
         requested = [(keys.CONNECTOR_CLASS, entry.cls), *self._converters_given(props)]
         problems = [text for key, cls in requested for _, text in _other_version(key, cls, props)]
         if problems:
@@ -392,8 +386,11 @@ def shown_value(value: str | None) -> str:
 
 
 def _own_part(name: str, props: Mapping[str, str | None]) -> Iterable[render.Json]:
-    """The validation of `penstock.restart.*` and `penstock.trace.*`; empty if none is set."""
-    own = ConfigDef(*(key for key in (*RESTART.keys, *TRACE.keys) if key.name in props))
+    """The validation of `penstock.restart.*`, `penstock.trace.*` and `penstock.java.*`; empty if
+    none is set."""
+    own = ConfigDef(
+        *(key for key in (*RESTART.keys, *TRACE.keys, *CHOICE.keys) if key.name in props)
+    )
     if own.keys:
         yield render.config_infos(name, [own], own.validate(props))
 
@@ -484,6 +481,27 @@ def _with_findings(values: Sequence[ConfigValue], findings: Iterable[Finding]) -
             value if finding.error is None else value.with_error(finding.error)
         )
     return list(by_name.values())
+
+
+def _live(
+    entry: InstalledPlugin, props: Mapping[str, str | None], redacted: Callable[[str], str]
+) -> Iterator[Finding]:
+    """Findings about missing packages, or else those of the connector's live validation."""
+    assert issubclass(entry.cls, Connector)
+    try:
+        config = entry.plugin.config.parse(props)
+    except ConfigInvalid:  # a null, which alone is not an error
+        return
+    connector = entry.cls()
+    try:
+        connector.check_installed(config)
+    except NotInstalled as missing:
+        yield Finding(keys.CONNECTOR_CLASS.name, str(missing))
+        return
+    for finding in _live_findings(connector, config):
+        error = finding.error
+        # Unlike other errors it may quote other settings.
+        yield replace(finding, error=error and redacted(error))
 
 
 def _live_findings(connector: Connector, config: Config) -> list[Finding]:

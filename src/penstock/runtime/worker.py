@@ -44,6 +44,7 @@ from penstock.runtime.connectors import RunningConnectors
 from penstock.runtime.herder_log import HerderLog
 from penstock.runtime.inbox import EventInbox, reject, resolve
 from penstock.runtime.instances import Instances
+from penstock.runtime.java_work import JavaWork
 from penstock.runtime.leader import LeaderRequests, ZombieFencing
 from penstock.runtime.loggers import Loggers
 from penstock.runtime.membership import GroupMembership
@@ -90,24 +91,7 @@ class Worker:
         self._alone = alone
         self._inbox = EventInbox()
         self._exactly_once = worker_config.exactly_once(config)
-        key_algorithm, key_bytes = worker_config.session_keys(config)
-        self._state = HerderState(
-            HerderSettings(
-                url=url,
-                worker_id=worker_id,
-                max_delay_ms=config[keys.SCHEDULED_REBALANCE_MAX_DELAY],
-                sync_timeout_ms=config[keys.WORKER_SYNC_TIMEOUT],
-                unsync_backoff_ms=config[keys.WORKER_UNSYNC_BACKOFF],
-                key_ttl_ms=config[keys.INTER_WORKER_KEY_TTL] or 1 << 60,
-                key_algorithm=key_algorithm,
-                key_bytes=key_bytes,
-                topic_tracking=config[keys.TOPIC_TRACKING_ENABLE],
-                transactional=config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() != "disabled",
-                exactly_once=self._exactly_once,
-                is_source=self._is_source,
-                restarts=lambda config: self.planner.restarts(config),
-            )
-        )
+        self._state = HerderState(self._herder_settings(url, worker_id))
         self._admin, self.kafka_cluster_id = admin.connect(clients.admin(config.props).settings)
         self._session = Session(
             worker_config.spark_settings(config),
@@ -127,11 +111,25 @@ class Worker:
         self._topics = InternalTopics(config, self._admin, offsets, post, alone)
         self._group = GroupMembership(config, worker_id, self._inbox, self.metrics, alone)
         self._reloads = Reloads(self._reload)
-        self.planner = Planner(config, registry, self._reloads.hold)
-        self.offset_admin = OffsetAdmin(config, offsets, self.planner.resolved)
+        self.planner = Planner(
+            config, registry, self._reloads.hold, lambda props: java.validate(props)
+        )
+        java = JavaWork(
+            config,
+            registry,
+            worker_id=worker_id,
+            kafka_cluster=self.kafka_cluster_id,
+            exactly_once=self._exactly_once,
+            alone=alone is not None,
+            resolved=self.planner.resolved_for_java,
+            redacted=self.planner.providers.redacted,
+            post=post,
+            pool=self._pool,
+        )
+        self.offset_admin = OffsetAdmin(config, offsets, self.planner.resolved, java.alter_offsets)
         self._instances = Instances()
         self._connectors = RunningConnectors(
-            registry, self.planner, self._instances, self.offset_admin, self.metrics, post
+            registry, self.planner, self._instances, self.offset_admin, java, self.metrics, post
         )
         self._leader = LeaderRequests(leader, post)
         self._fencing = ZombieFencing(config, self.planner.resolved, self._fencing_is_current, post)
@@ -140,6 +138,7 @@ class Worker:
             planner=self.planner,
             offsets=offsets,
             topics=self._topics,
+            java=java,
             reloads=self._reloads,
             metrics=self.metrics,
             inbox=self._inbox,
@@ -151,6 +150,25 @@ class Worker:
         )
         self._topics_read = threading.Event()
         self._loop = threading.Thread(target=self._run, name="herder", daemon=True)
+
+    def _herder_settings(self, url: str, worker_id: str) -> HerderSettings:
+        config = self.config
+        key_algorithm, key_bytes = worker_config.session_keys(config)
+        return HerderSettings(
+            url=url,
+            worker_id=worker_id,
+            max_delay_ms=config[keys.SCHEDULED_REBALANCE_MAX_DELAY],
+            sync_timeout_ms=config[keys.WORKER_SYNC_TIMEOUT],
+            unsync_backoff_ms=config[keys.WORKER_UNSYNC_BACKOFF],
+            key_ttl_ms=config[keys.INTER_WORKER_KEY_TTL] or 1 << 60,
+            key_algorithm=key_algorithm,
+            key_bytes=key_bytes,
+            topic_tracking=config[keys.TOPIC_TRACKING_ENABLE],
+            transactional=config[keys.EXACTLY_ONCE_SOURCE_SUPPORT].lower() != "disabled",
+            exactly_once=self._exactly_once,
+            is_source=self._is_source,
+            restarts=lambda config: self.planner.restarts(config),
+        )
 
     @property
     def state(self) -> HerderState:
@@ -324,11 +342,12 @@ class Worker:
         if record.status.state not in VERSIONED:
             return record
         config = self._state.cluster.config(connector) or {}
-        version = self.registry.version(config.get("connector.class"))
+        entry = self.registry.find_connector_of(config)
+        version = entry.plugin.version if entry is not None else None
         return replace(record, status=replace(record.status, version=version))
 
     def _is_source(self, config: RawProps) -> bool:
-        entry = self.registry.find_connector(config.get("connector.class"))
+        entry = self.registry.find_connector_of(config)
         return entry is not None and entry.kind is PluginKind.SOURCE
 
     def _fencing_is_current(self, connector: str, ticket: int) -> bool:
@@ -374,6 +393,7 @@ class Worker:
         imports them itself."""
         self._topics_read.wait(_FIRST_S)
         self.registry.load()
+        self.registry.in_java()
 
     def _warm_up(self) -> None:
         # Spark's start takes all cores, so what serves requests goes first.
@@ -408,7 +428,7 @@ class Worker:
         self._group.leave(5.0)
         self._reloads.close()
         self._instances.close()
-        self._tasks.driver.close()
+        self._tasks.close()
         with ThreadPoolExecutor(1, thread_name_prefix="closing") as pool:  # while Spark stops
             closed = pool.submit(self._topics.close)
             self._session.stop()

@@ -117,9 +117,9 @@ def test_jars_a_missing_path_and_shared_names_are_reported_and_do_no_harm(
     result = penstock("plugins", "doctor", worker_file)
     assert result.code == Exit.DONE
     for line in (
-        f"{folder / 'a.jar'} (jar; penstock runs plugins written in Python)",
-        "  org.apache.kafka.connect.file.FileStreamSinkConnector: penstock has it",
-        "  com.acme.Java: penstock has none of that name",
+        f"{folder / 'a.jar'} (jar; connectors written in Java run in the Java host)",
+        "  org.apache.kafka.connect.file.FileStreamSinkConnector: penstock has it, too",
+        "  com.acme.Java: only in Java",
         "places with jars that declare no plugins of Kafka Connect: 1",
         f"  warning: Could not get listing for plugin path: {gone} (No such file or "
         "directory). Ignoring",

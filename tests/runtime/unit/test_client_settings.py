@@ -78,7 +78,7 @@ def fencing(worker: Any, overrides: dict[str, str]) -> Settings:
 
 def of_rest(worker: Any, overrides: dict[str, str]) -> Settings:
     store: Any = None
-    admin = OffsetAdmin(worker, store, lambda props: props)
+    admin = OffsetAdmin(worker, store, lambda props: props, lambda *_: "")
     return clients.admin(admin._java("c", overrides)).settings
 
 
