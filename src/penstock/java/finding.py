@@ -27,6 +27,7 @@ from penstock.config.define import (
     Required,
     Width,
 )
+from penstock.config.versions import Version
 from penstock.config.worker_keys import PLUGIN_DISCOVERY, PLUGIN_PATH
 from penstock.errors import StartupFailed
 from penstock.host import class_archive, jars
@@ -60,7 +61,7 @@ def found(props: Mapping[str, str], files: Sequence[Path]) -> list[InstalledPlug
     except StartupFailed as error:
         log.error("plugins written in Java are not available: %s", error)
         return []
-    entries: list[InstalledPlugin] = []
+    newest: dict[str, InstalledPlugin] = {}
     for row in rows:
         if row["location"] == CLASSPATH:
             continue  # Kafka Connect's own, which penstock has in Python
@@ -73,9 +74,20 @@ def found(props: Mapping[str, str], files: Sequence[Path]) -> list[InstalledPlug
                 cause["message"],
             )
         elif row["type"] in _KINDS:
-            entries.append(_entry(row))
-    log.info("connectors written in Java: %d", len(entries))
-    return entries
+            entry = _entry(row)
+            known = newest.setdefault(entry.plugin.class_name, entry)
+            if Version(known.plugin.version) < Version(entry.plugin.version):
+                newest[entry.plugin.class_name] = entry
+            if known is not entry:
+                _say_several(known, entry)
+    log.info("connectors written in Java: %d", len(newest))
+    return list(newest.values())
+
+
+def _say_several(*entries: InstalledPlugin) -> None:
+    copies = ", ".join(f"{entry.plugin.version} in {entry.location}" for entry in entries)
+    name = entries[0].plugin.class_name
+    log.warning("there are several copies of plugin %s: %s; the newest is used", name, copies)
 
 
 def host_settings(props: Mapping[str, str]) -> Mapping[str, str]:

@@ -169,3 +169,17 @@ def test_a_host_reads_manifests_alone_where_they_declare_every_plugin(
     searching(monkeypatch, row(ACME), row("org.apache.kafka.X", location="classpath"))
     assert finding.host_settings(props).get("plugin.discovery") == discovery
     assert finding.host_settings({"group.id": "g"}) == {"group.id": "g"}
+
+
+def test_of_several_copies_of_a_plugin_the_newest_is_used_and_all_are_named(
+    props: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    copies = [
+        row(ACME, version=version, location=f"file:/plugins/{version}/")
+        for version in ("1.9", "1.10", "1.2")
+    ]
+    searching(monkeypatch, *copies)
+    entry = finding.registry(props).connector(ACME)
+    assert (entry.plugin.version, entry.location) == ("1.10", "file:/plugins/1.10/")
+    assert "1.9 in file:/plugins/1.9/, 1.10 in file:/plugins/1.10/" in caplog.text
+    assert "1.2 in file:/plugins/1.2/" in caplog.text
