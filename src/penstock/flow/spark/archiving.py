@@ -16,8 +16,8 @@ from penstock.flow.spark import java, job
 from penstock.flow.spark.session import Session, archiving_settings, class_path
 from penstock.host import class_archive, jars
 
-_MAKING_S: Final = 300.0
-_WRITING_S: Final = 120.0
+_MAKING_S: Final = 600.0
+_WRITING_S: Final = 300.0
 _POLL_MS: Final = 100
 _DESERIALIZER: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
