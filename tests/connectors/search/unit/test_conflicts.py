@@ -84,7 +84,7 @@ def test_a_version_that_no_record_of_the_partition_has_is_a_conflict(
 def test_the_oldest_conflict_is_skipped_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX", 3)
     conflicts = Conflicts()
     batch = records_of([1] * 5, keys="abcde")
     for row, key in enumerate("abcde"):
