@@ -317,7 +317,7 @@ def test_buckets_are_those_of_the_range(
 def test_a_slice_that_is_too_large_to_be_put_in_order_has_one_offset(
     server: CassandraServer, table: str, make_reader: MakeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.connectors.cassandra.read.reader._MOST_SORTED", 20)
+    monkeypatch.setattr("penstock.connectors.cassandra.read.reader._MAX_SORTED", 20)
     server.execute(f"CREATE TABLE {KS}.{table} (id int, at timestamp, PRIMARY KEY (id, at))")
     for number in range(100):
         server.execute(

@@ -127,7 +127,7 @@ def share_of(path: str, shares: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """When to list folders again: every `refresh_ms`; after failures with exponential backoff, at
-    most `most_ms`."""
+    most `max_ms`."""
 
     refresh_ms: int
     max_ms: int
