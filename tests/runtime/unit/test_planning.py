@@ -249,7 +249,7 @@ def test_every_converter_of_the_worker_that_is_not_there_is_named() -> None:
 
 
 def test_a_missing_version_of_the_workers_converter_is_refused() -> None:
-    with pytest.raises(ConfigInvalid, match=r"range \[9,9\], available versions: \[4\.2\.0, 4"):
+    with pytest.raises(ConfigInvalid, match=r"range \[9,9\], available versions: \[4\.3\.1, 4"):
         planner(key_converter_plugin_version="9")
 
 
