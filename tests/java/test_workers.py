@@ -75,9 +75,8 @@ def host_of(worker: WorkerProcess) -> psutil.Process | None:
 def test_plugins_are_listed_without_a_host(worker: WorkerProcess) -> None:
     listed = worker.request("GET", "/connector-plugins").json()
     assert {"class": BROKEN, "type": "source", "version": "0.1"} in listed
-    # Of one class in both worlds, penstock's own is used by default.
-    [file] = [each for each in listed if each["class"] == SOURCE]
-    assert file["version"] != "4.3.1"
+    # A class that exists in both worlds is listed once.
+    assert [each["class"] for each in listed].count(SOURCE) == 1
     settings = worker.request("GET", f"/connector-plugins/{BROKEN}/config").json()
     [own] = [each for each in settings if each["name"] == "throw"]
     assert (own["type"], own["importance"], own["default_value"]) == ("STRING", "HIGH", "")

@@ -116,7 +116,6 @@ def test_the_worker_has_the_plugins_and_says_what_it_left_out(
     log = worker.log_text()
     gone = listed.folder / "not-there"
     assert f"Could not get listing for plugin path: {gone} (No such file or directory)" in log
-    assert "connectors written in Java: 0" in log
     assert "ModuleNotFoundError: No module named 'no_such_module_of_mine'" in log
     assert "not declared by entry points" in log
     assert "[example.WhereSink]" in log

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -104,14 +105,23 @@ def host_settings(props: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _jars(props: Mapping[str, str]) -> list[Path]:
-    """The jars of `plugin.path`, in every location that is not Python's."""
+    """The jars of `plugin.path` with classes, in every location that is not Python's."""
     locations = (
         location
         for path in plugin_path.listed(props)
         for location in plugin_path.locations_in(path)
         if location.form is LocationForm.JARS
     )
-    return [jar for location in locations for jar in _in(location.path)]
+    return [jar for location in locations for jar in _in(location.path) if _has_classes(jar)]
+
+
+def _has_classes(jar: Path) -> bool:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return any(name.endswith(".class") for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile) as error:
+        log.warning("%s cannot be read: %s", jar, error)
+        return False
 
 
 def _in(path: Path) -> Iterable[Path]:

@@ -68,7 +68,8 @@ def props(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr(class_archive, "place", lambda: tmp_path / "classes")
     folder = tmp_path / "plugins" / "acme"
     folder.mkdir(parents=True)
-    (folder / "acme.jar").write_bytes(b"jar")
+    with zipfile.ZipFile(folder / "acme.jar", "w") as archive:
+        archive.writestr("com/acme/OrdersSource.class", b"")
     return {"plugin.path": str(folder.parent)}
 
 
@@ -166,6 +167,7 @@ def test_a_host_reads_manifests_alone_where_they_declare_every_plugin(
     with zipfile.ZipFile(jar, "w") as archive:
         interface = "org.apache.kafka.connect.source.SourceConnector"
         archive.writestr(f"META-INF/services/{interface}", ACME if declared else "com.acme.Other")
+        archive.writestr("com/acme/OrdersSource.class", b"")
     searching(monkeypatch, row(ACME), row("org.apache.kafka.X", location="classpath"))
     assert finding.host_settings(props).get("plugin.discovery") == discovery
     assert finding.host_settings({"group.id": "g"}) == {"group.id": "g"}
@@ -183,3 +185,15 @@ def test_of_several_copies_of_a_plugin_the_newest_is_used_and_all_are_named(
     assert (entry.plugin.version, entry.location) == ("1.10", "file:/plugins/1.10/")
     assert "1.9 in file:/plugins/1.9/, 1.10 in file:/plugins/1.10/" in caplog.text
     assert "1.2 in file:/plugins/1.2/" in caplog.text
+
+
+def test_jars_without_classes_and_broken_ones_start_no_search(
+    props: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = searching(monkeypatch, row(ACME))
+    jar = Path(props["plugin.path"]) / "acme" / "acme.jar"
+    for content in (b"no archive", b"PK\x05\x06" + bytes(18)):  # the second: an empty archive
+        jar.write_bytes(content)
+        assert not [each for each in finding.registry(props).found if each.java]
+    assert search.searches == 0
+    assert f"{jar} cannot be read: File is not a zip file" in caplog.text
