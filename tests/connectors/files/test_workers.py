@@ -21,23 +21,27 @@ from penstock.testing.waiting import wait_until
 from tests.servers.hadoop import HadoopServer
 from tests.servers.object_store import INSTALL, ObjectStore, is_installed
 
-WAIT_S: Final = 120.0
-RECORDS: Final = 200_000
+WAIT_S: Final = 240.0
+RECORDS: Final = 100_000
 PER_FILE: Final = 1_000  # divides the records of each partition, so that every file is complete
 PARTITIONS: Final = 2
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
-pytestmark = [pytest.mark.timeout(500), pytest.mark.slow(185)]
+SOAK = pytest.mark.soak  # test_kills.py kills workers that write local files and objects at once
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow(90)]
 
 
 @pytest.fixture(scope="module")
-def make(make_worker: Callable[..., WorkerProcess]) -> Callable[[], WorkerProcess]:
-    return lambda: make_worker(
+def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
+    """Tests kill it, and leave it running."""
+    started = make_worker(
         key_converter=JSON,
         value_converter=JSON,
         value_converter_schemas_enable="false",
         offset_flush_interval_ms="500",
-    )
+    ).start()
+    started.await_rest()
+    return started
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +100,12 @@ def check(files: dict[str, bytes], topic: str, *, ends: bool = False) -> None:
     assert files == expected
 
 
+@SOAK
 def test_a_worker_that_is_killed_leaves_neither_gaps_nor_duplicates(
-    make: Callable[[], WorkerProcess], topics: Topics, tmp_path: Path
+    worker: WorkerProcess, topics: Topics, tmp_path: Path
 ) -> None:
     topic = filled(topics, "killed-files")
     store = tmp_path / "store"
-    worker = make().start()
-    worker.await_rest()
     worker.create("killed-files", config(LocalFileSink, topic, store_url=str(store)))
 
     def count() -> int:
@@ -112,8 +115,7 @@ def test_a_worker_that_is_killed_leaves_neither_gaps_nor_duplicates(
     for share in (0.1, 0.4, 0.7):
         wait_until(lambda: count() >= total * share, WAIT_S, "files", poll_s=0.01)  # noqa: B023
         worker.kill()
-        worker = make().start()
-        worker.await_rest()
+        worker.start().await_rest()
 
     def committed() -> bool:
         return sum(topics.committed("connect-killed-files", topic).values()) == RECORDS
@@ -126,28 +128,23 @@ def test_a_worker_that_is_killed_leaves_neither_gaps_nor_duplicates(
     }
     check(files, topic)
     worker.request("DELETE", "/connectors/killed-files")
-    worker.stop()
 
 
 def test_a_worker_that_is_killed_leaves_whole_files_in_hdfs(
-    make: Callable[[], WorkerProcess], topics: Topics
+    worker: WorkerProcess, topics: Topics
 ) -> None:
     topic = filled(topics, "hdfs-files")
     with HadoopServer() as server:
         hadoop = Hadoop(HadoopOptions(server.url))
-        worker = make().start()
-        worker.await_rest()
         worker.create("hdfs-files", config(HdfsSink, topic, store_url=server.url))
 
         def count() -> int:
             return sum(1 for _ in hadoop.names(f"/topics/{topic}"))
 
         total = RECORDS // PER_FILE
-        for share in (0.1, 0.5):
-            wait_until(lambda: count() >= total * share, WAIT_S, "files", poll_s=0.1)  # noqa: B023
-            worker.kill()
-            worker = make().start()
-            worker.await_rest()
+        wait_until(lambda: count() >= total * 0.3, WAIT_S, "files", poll_s=0.1)
+        worker.kill()
+        worker.start().await_rest()
 
         def committed() -> bool:
             return sum(topics.committed("connect-hdfs-files", topic).values()) == RECORDS
@@ -160,16 +157,12 @@ def test_a_worker_that_is_killed_leaves_whole_files_in_hdfs(
         }
         check(files, topic, ends=True)
         worker.request("DELETE", "/connectors/hdfs-files")
-        worker.stop()
+        wait_until(lambda: not worker.status("hdfs-files"), WAIT_S, "the sink to be deleted")
         hadoop.close()
 
 
-def test_a_topic_becomes_objects(
-    make: Callable[[], WorkerProcess], topics: Topics, bucket: Any
-) -> None:
+def test_a_topic_becomes_objects(worker: WorkerProcess, topics: Topics, bucket: Any) -> None:
     topic = filled(topics, "objects")
-    worker = make().start()
-    worker.await_rest()
     settings = config(
         S3Sink,
         topic,
@@ -187,4 +180,4 @@ def test_a_topic_becomes_objects(
 
     wait_until(committed, WAIT_S, "all offsets to be committed", poll_s=0.2)
     check({each.key: each.get()["Body"].read() for each in bucket.objects.all()}, topic)
-    worker.stop()
+    worker.request("DELETE", "/connectors/objects")
