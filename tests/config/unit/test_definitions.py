@@ -8,10 +8,7 @@ import pytest
 
 from penstock.config.connector import SINK, SOURCE
 from penstock.config.define import ConfigDef
-from penstock.config.java_host import HOST
 from penstock.config.render import config_key_info
-from penstock.config.restart import RESTART
-from penstock.config.tracing import TRACE
 from penstock.config.worker_keys import DISTRIBUTED, STANDALONE
 
 CAPTURED = [
@@ -26,7 +23,7 @@ DEFINITIONS = {
 ONLY_OURS = {
     # Read by the Allowlist policy itself in Kafka Connect, so not part of its worker's definition.
     "connector.client.config.override.allowlist",
-    *(key.name for key in (*RESTART.keys, *TRACE.keys, *HOST.keys)),
+    *(key.name for key in DISTRIBUTED.keys if key.name.startswith(("penstock.", "spark."))),
 }
 
 
