@@ -22,8 +22,6 @@ _LENGTH: Final = struct.Struct(">I")
 class HostEnded(PenstockError):
     """The host has ended before it answered."""
 
-    code = "java.host_ended"
-
 
 class HostClient:
     """Sends orders, from any thread. Events arrive in the reading thread, in order, and before the

@@ -203,8 +203,6 @@ Event = (
 class JavaError(PenstockError):
     """An order failed in the host, usually in a plugin's code."""
 
-    code = "java.failed"
-
     def __init__(self, cause: Cause) -> None:
         self.cause = cause
         self.java_name = cause.class_name  # type: ignore[misc]  # of this error, not of its class
