@@ -150,7 +150,7 @@ def test_a_daemon_answers_and_writes_its_log(healthy: Place) -> None:
     assert healthy.json("health")["status"] == "healthy"
 
 
-def test_what_the_worker_has_is_listed(healthy: Place) -> None:
+def test_plugins_of_the_worker_are_listed(healthy: Place) -> None:
     classes = [row[1] for row in healthy.rows("list", "plugins")]
     assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in classes
     every = healthy.json("list", "plugins", "--all")

@@ -61,7 +61,7 @@ def penstock(
     return command
 
 
-def test_what_is_read_can_be_written(
+def test_records_that_were_read_can_be_written(
     penstock: Command, topics: Topics, unique: Callable[[str], str]
 ) -> None:
     one, two = topics.create(unique("one"), 2), unique("two")
@@ -187,7 +187,7 @@ def test_a_line_that_cannot_be_written_is_named_and_those_before_it_are(
     assert [each.value for each in topics.read(topic)] == [b'{"a":1}', b'{"a":2}']
 
 
-def test_what_does_not_exist_is_named(
+def test_a_missing_topic_is_named_and_not_created(
     penstock: Command, topics: Topics, unique: Callable[[str], str]
 ) -> None:
     topic = topics.create(unique("existing"))

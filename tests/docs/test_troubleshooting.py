@@ -284,7 +284,9 @@ def test_a_healthy_worker_warns_of_nothing(
 
 
 @pytest.mark.parametrize("heading", REFUSED)
-def test_what_is_refused(heading: str, worker: WorkerProcess, words: dict[str, str]) -> None:
+def test_a_refused_configuration_has_the_message_of_its_heading(
+    heading: str, worker: WorkerProcess, words: dict[str, str]
+) -> None:
     body = {"name": "refused", "config": filled(REFUSED[heading], words)}
     answer = worker.request("POST", "/connectors", body)
     assert answer.status_code in (400, 500), answer.text
@@ -292,7 +294,9 @@ def test_what_is_refused(heading: str, worker: WorkerProcess, words: dict[str, s
 
 
 @pytest.mark.parametrize("heading", FAILING)
-def test_what_fails(heading: str, worker: WorkerProcess, words: dict[str, str]) -> None:
+def test_a_failing_task_has_the_message_of_its_heading(
+    heading: str, worker: WorkerProcess, words: dict[str, str]
+) -> None:
     name = f"f{list(FAILING).index(heading)}"
     planned = heading != "A plugin's plan_tasks has a bug"
     worker.create(name, filled({**FAILING[heading], "penstock.restart.policy": "off"}, words))

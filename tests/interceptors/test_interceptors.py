@@ -43,7 +43,7 @@ def worker(make_worker: Callable[..., WorkerProcess], receiver: Receiver) -> Wor
     return started
 
 
-def test_what_passes_is_counted_and_traced(
+def test_records_that_pass_are_counted_and_traced(
     worker: WorkerProcess,
     receiver: Receiver,
     topics: Topics,

@@ -58,7 +58,7 @@ def reader(topics: Topics, unique: Callable[[str], str]) -> Iterator[Reader]:
     reader.close()
 
 
-def test_what_is_appended_is_received_in_order_with_its_place(reader: Reader) -> None:
+def test_appended_records_are_received_in_order_with_their_offsets(reader: Reader) -> None:
     received: list[LogEntry] = []
     log = reader.open(received)
     log.start()
@@ -69,7 +69,7 @@ def test_what_is_appended_is_received_in_order_with_its_place(reader: Reader) ->
     assert received == [LogEntry(0, number, b"key", b"%d" % number) for number in range(5)]
 
 
-def test_what_is_appended_is_received_at_once(reader: Reader) -> None:
+def test_appended_records_are_received_at_once(reader: Reader) -> None:
     received: list[LogEntry] = []
     log = reader.open(received)
     log.start()
@@ -146,7 +146,7 @@ def test_a_closed_log_has_sent_what_was_appended(reader: Reader, topics: Topics)
     assert topics.latest(reader.topic) == {b"last": b"words"}
 
 
-def test_what_is_dropped_is_not_sent_any_more(reader: Reader) -> None:
+def test_dropped_records_are_not_sent_any_more(reader: Reader) -> None:
     log = reader.open([], bootstrap=f"127.0.0.1:{free_port()}")
     log.open()
     sent = log.append(b"key", b"too late")

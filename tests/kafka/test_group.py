@@ -179,7 +179,7 @@ def test_a_coordinator_that_goes_away_is_reported_and_found_again(
             member.leave()
 
 
-def test_what_the_members_client_measures_is_reported(members: list[Member]) -> None:
+def test_metrics_of_the_members_client_are_reported(members: list[Member]) -> None:
     one = members[0]
     one.join()
     wait_until(lambda: one.rounds, 30, "the first round")

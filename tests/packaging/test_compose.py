@@ -106,7 +106,7 @@ def test_it_has_the_form_of_a_compose_file() -> None:
     jsonschema.Draft202012Validator(SCHEMA).validate(COMPOSE)
 
 
-def test_what_it_refers_to_exists() -> None:
+def test_references_of_the_compose_file_exist() -> None:
     used: set[str] = set()
     for name, service in SERVICES.items():
         assert set(service.get("depends_on", ())) <= set(SERVICES), name

@@ -142,7 +142,7 @@ def test_workers_have_settings_that_are_valid(
     assert host == ("10.0.0.7.penstock-workers.ns.svc" if kind == "StatefulSet" else "10.0.0.7")
 
 
-def test_what_is_given_arrives(tmp_path: Path) -> None:
+def test_values_of_the_chart_arrive(tmp_path: Path) -> None:
     parts = rendered(tmp_path, EVERYTHING)
     said = settings(parts, "StatefulSet").settings
     assert said["bootstrap.servers"] == "kafka-1:9092,kafka-2:9092"

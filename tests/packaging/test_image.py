@@ -63,7 +63,7 @@ def ignored(path: str) -> bool:
     return out
 
 
-def test_what_is_copied_exists_and_is_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     copied = [
         source
         for keyword, rest in instructions(DOCKERFILE)
@@ -119,7 +119,7 @@ def slim() -> ModuleType:
     return module
 
 
-def test_what_no_worker_uses_is_removed(slim: ModuleType, tmp_path: Path) -> None:
+def test_files_that_no_worker_uses_are_removed(slim: ModuleType, tmp_path: Path) -> None:
     patterns = [each for group in slim.UNUSED.values() for each in group]
     for pattern in patterns:
         path = tmp_path / pattern.replace("**", "deep/er").replace("*", "x")

@@ -488,7 +488,7 @@ def test_both_runtimes_leave_the_same_statuses_when_they_stop(story: Story) -> N
     assert unchanged(ours) == unchanged(theirs)
 
 
-def test_what_runs_is_reported_in_the_same_bytes(story: Story) -> None:
+def test_running_connectors_are_reported_in_the_same_bytes(story: Story) -> None:
     reported = [
         {
             (row.partition, row.key, _alike(row.value))
@@ -538,7 +538,7 @@ def test_a_session_key_of_the_other_one_stays_valid(story: Story, at: int) -> No
     assert wrong == (403, "Internal request contained invalid signature.")
 
 
-def test_what_was_deleted_stays_deleted(story: Story) -> None:
+def test_deleted_connectors_stay_deleted(story: Story) -> None:
     over, back = story.shifts[1:]
     assert "deleted" not in {*over.opened, *over.closed, *back.opened, *back.closed}
     assert "deleted-later" in over.opened

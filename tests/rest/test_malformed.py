@@ -224,7 +224,7 @@ def test_requests_that_follow_each_other_at_once_are_answered_in_order(target: T
     assert b"last" in answers[4].body
 
 
-def test_what_follows_a_good_request_is_refused_by_itself(target: Target) -> None:
+def test_a_malformed_request_after_a_good_one_is_refused_alone(target: Target) -> None:
     sent = request("GET", "/", headers={"Connection": "keep-alive"}) + b"nonsense\r\n\r\n"
     good, bad = replies(target.exchange(sent), "GET", "GET")
     assert (good.status, bad.status) == (200, 400)

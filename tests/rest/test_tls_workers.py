@@ -96,7 +96,7 @@ def pair(
         yield workers
 
 
-def test_what_the_follower_is_asked_is_done_by_the_leader(
+def test_requests_to_the_follower_are_done_by_the_leader(
     pair: list[WorkerProcess], tmp_path: Path
 ) -> None:
     """Only the leader writes: of two requests to two workers one is forwarded, and the follower

@@ -188,7 +188,7 @@ def test_the_offset_topic_is_made_as_configured(pipe: Pipe, topics: Topics, clus
     assert topics.settings(f"{cluster}-offset")["cleanup.policy"] == "compact"
 
 
-def test_what_is_written_is_committed_in_the_connectors_group(pipe: Pipe, topics: Topics) -> None:
+def test_written_records_are_committed_in_the_connectors_group(pipe: Pipe, topics: Topics) -> None:
     end = topics.ends(pipe.topic)
     wait_until(lambda: topics.committed("connect-snk", pipe.topic) == end, 30, f"offsets {end}")
 

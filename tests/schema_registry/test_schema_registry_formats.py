@@ -226,7 +226,7 @@ def test_a_registry_that_is_gone_may_be_tried_again(
     assert failed.keys() == {0, 1, 2}
 
 
-def test_what_the_registry_is_asked_is_kept(
+def test_answers_of_the_registry_are_kept(
     registry: RegistryProcess, unique: Unique, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = unique("kept")

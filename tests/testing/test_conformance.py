@@ -272,7 +272,7 @@ BROKEN = [
         "    def write(self",
         "    def pre_commit(self, reached: object) -> object:\n"
         "        return {each: at + 1 for each, at in reached.items()}\n\n    def write(self",
-        "test_what_may_be_committed_is_not_needed_again",
+        "test_committed_records_are_not_needed_again",
         "test_flushing_again_changes_nothing",
     ),
     sink(

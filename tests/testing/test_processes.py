@@ -66,7 +66,7 @@ def test_one_that_ended_by_itself_is_reported_with_its_last_words(make: Make) ->
         process.check()
 
 
-def test_what_it_says_elsewhere_and_a_remark_are_reported_too(tmp_path: Path) -> None:
+def test_a_process_that_ends_is_reported_with_its_own_log_and_a_remark(tmp_path: Path) -> None:
     (tmp_path / "own.log").write_text("the disk is full\n")
     command = [sys.executable, "-c", "import sys; sys.exit('so it ends')"]
     process = Process(command, tmp_path / "log", name="Kafka", logs=[tmp_path / "own.log"])
@@ -116,9 +116,7 @@ def test_one_that_does_not_end_is_killed_and_that_is_said(make: Make) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill_all"])
-def test_what_it_started_ends_with_it(
-    make: Make, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_child_processes_end_with_it(make: Make, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.host.processes._LEFTOVERS_S", 0.2)
     process = make(PARENT + WAITING)
     ready(process)

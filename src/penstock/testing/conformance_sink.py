@@ -185,7 +185,7 @@ class SinkConformance(ConnectorChecks, SinkCase):
         task.pre_commit()
         assert self.contents() == before
 
-    def test_what_may_be_committed_is_not_needed_again(self) -> None:
+    def test_committed_records_are_not_needed_again(self) -> None:
         # The worker dies after a commit: only later records are written again.
         records = self._make_records(range(10))
         task = self._open()

@@ -46,7 +46,7 @@ class Bare(Shelf):
     plugin = Plugin("acme.Bare", "1", ConfigDef())
 
 
-def test_what_cannot_be_found_is_missing_and_nothing_is_imported(
+def test_modules_that_cannot_be_found_are_missing_and_nothing_is_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "wave", raising=False)

@@ -37,7 +37,7 @@ KIND = pytest.mark.parametrize("kind", KINDS, ids=["lines", "json", "schemas", "
 
 
 @KIND
-def test_what_went_in_passes(kind: Kind) -> None:
+def test_an_outcome_equal_to_the_input_passes(kind: Kind) -> None:
     check(blocks(lines(kind)), kind, RECORDS, partitions=2)
     assert line_bytes(kind, RECORDS) == sum(map(len, lines(kind))) + RECORDS
 
@@ -61,7 +61,7 @@ def test_partitions_may_be_interleaved_in_any_way(kind: Kind) -> None:
     ],
     ids=["lost", "repeated", "replaced", "altered", "swapped", "nothing"],
 )
-def test_what_is_wrong_is_refused(kind: Kind, spoil, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_wrong_outcome_is_refused(kind: Kind, spoil, said: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(WrongOutcome, match=said):
         check(blocks(spoil(lines(kind))), kind, RECORDS, partitions=2)
 

@@ -109,7 +109,7 @@ def test_a_resource_has_a_state(tmp_path: Path, lines: str, state: str) -> None:
     assert resources.read([path]).wanted[0].state == state
 
 
-def test_what_is_for_the_operator_or_forbidden_is_ignored_with_a_note(tmp_path: Path) -> None:
+def test_settings_of_the_operator_or_forbidden_ones_are_ignored_with_a_note(tmp_path: Path) -> None:
     text = RESOURCE + "    tasks.max: 9\n  autoRestart: {enabled: true}\n  version: '[3.0,)'\n"
     [orders] = resources.read([written(tmp_path, "orders.yaml", text)]).wanted
     assert orders.config["tasks.max"] == "2"

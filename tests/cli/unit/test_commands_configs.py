@@ -182,7 +182,7 @@ def infos(**errors: list[str]) -> dict[str, object]:
 VALIDATE = "/connector-plugins/FileStreamSink/config/validate"
 
 
-def test_what_is_not_valid_is_shown_by_key(
+def test_invalid_settings_are_shown_by_key(
     penstock: Penstock, workers: FakeWorkers, file: str
 ) -> None:
     workers.on(
@@ -199,7 +199,7 @@ def test_what_is_not_valid_is_shown_by_key(
     assert workers.asked == [("PUT", VALIDATE, SINK)]
 
 
-def test_what_is_valid_is_said_to_be_and_odd_keys_are_reported(
+def test_a_valid_configuration_is_called_valid_and_odd_keys_are_reported(
     penstock: Penstock, workers: FakeWorkers, file: str
 ) -> None:
     workers.on("PUT", VALIDATE, (200, infos()))

@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_a_mount(
         machine.demand("x86_64")
 
 
-def test_what_a_worker_could_have_more_of_is_reported(
+def test_limits_of_the_machine_are_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

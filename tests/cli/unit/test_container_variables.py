@@ -52,7 +52,9 @@ def test_confluents_variables_are_settings() -> None:
 
 @pytest.mark.parametrize("name", sorted(CONFLUENT))
 @pytest.mark.parametrize("empty", [True, False])
-def test_what_confluents_images_require_is_required_in_their_words(name: str, empty: bool) -> None:
+def test_variables_that_confluents_images_require_are_required_in_their_words(
+    name: str, empty: bool
+) -> None:
     environ = (
         {**CONFLUENT, name: ""} if empty else {k: CONFLUENT[k] for k in CONFLUENT if k != name}
     )
@@ -136,12 +138,12 @@ def test_a_heap_is_sparks() -> None:
         read({**CONFLUENT, "KAFKA_HEAP_OPTS": "-Xmxmuch"})
 
 
-def test_what_is_for_a_jvm_of_connect_is_ignored_with_a_word() -> None:
+def test_variables_for_the_jvm_of_connect_are_ignored_with_a_warning() -> None:
     said = read({**CONFLUENT, "KAFKA_JMX_PORT": "9999", "KAFKA_OPTS": "-Dx=y", "KAFKA_HOME": "/k"})
     assert [note.split(" ")[0] for note in said.notes] == ["KAFKA_JMX_PORT", "KAFKA_OPTS"]
 
 
-def test_what_kubernetes_sets_for_a_service_is_no_setting() -> None:
+def test_variables_that_kubernetes_sets_for_a_service_are_no_settings() -> None:
     service = {
         "CONNECT_SERVICE_HOST": "10.0.0.1",
         "CONNECT_SERVICE_PORT": "8083",

@@ -125,7 +125,7 @@ def test_patience_has_an_end(penstock: Penstock, workers: FakeWorkers, clock: Fa
     assert len(workers.asked) == asked + 1
 
 
-def test_what_exists_already_is_not_asked_for_again(
+def test_an_existing_connector_is_not_created_again(
     penstock: Penstock, workers: FakeWorkers
 ) -> None:
     workers.on("POST", "/connectors", error(409, "Connector file-sink already exists"))
@@ -440,5 +440,5 @@ def test_every_command_is_in_the_documentation() -> None:
 @pytest.mark.parametrize(
     "args", [["nonsense"], ["status", "--nonsense"], ["wait"], ["restart", "c", "--task", "x"]]
 )
-def test_what_the_command_does_not_know_is_exit_code_2(penstock: Penstock, args: list[str]) -> None:
+def test_an_unknown_command_or_option_is_exit_code_2(penstock: Penstock, args: list[str]) -> None:
     assert penstock(*args).code == 2

@@ -81,7 +81,7 @@ def test_without_a_word_everything_there_is_to_explain_is_listed(penstock: Penst
     assert [line.split()[0] for line in shown] == [*names, "metrics"]
 
 
-def test_what_is_not_known_is_said_with_what_may_be_meant(penstock: Penstock) -> None:
+def test_an_unknown_name_is_reported_with_similar_ones(penstock: Penstock) -> None:
     done = penstock("explain", "task.max")
     assert done.code == 5
     assert "Nothing is called 'task.max'." in done.err

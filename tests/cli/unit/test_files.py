@@ -49,7 +49,7 @@ def test_a_connector_is_written_in_one_of_three_ways(
         (b'{"name": "a", "config": {"x": 1}}', None, {"name": "c"}, ("c", "1")),
     ],
 )
-def test_what_is_said_counts_before_what_is_written(
+def test_options_count_before_the_file(
     data: bytes, name: str | None, overrides: dict[str, str], expected: tuple[str, str]
 ) -> None:
     found = connector_of(data, "-", name, overrides)

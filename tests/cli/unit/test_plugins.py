@@ -90,7 +90,7 @@ def test_the_doctor_tells_what_is_where_and_what_it_is_called(
     assert result.code == Exit.DONE
 
 
-def test_what_is_broken_is_explained_and_the_code_is_1(
+def test_broken_plugins_are_explained_and_the_exit_code_is_1(
     penstock: Penstock, folder: Path, worker_file: str
 ) -> None:
     write(folder, {"pd_broken.py": code("Broken", more="import no_such_module_of_mine")})
@@ -214,7 +214,9 @@ def test_a_project_is_written_with_what_was_asked_for(
 @pytest.mark.parametrize(
     "name", ["", "Taps", "two words", "1st", "../up", "class", "json", "penstock"]
 )
-def test_what_cannot_be_a_module_is_refused(penstock: Penstock, tmp_path: Path, name: str) -> None:
+def test_a_name_that_cannot_be_a_module_is_refused(
+    penstock: Penstock, tmp_path: Path, name: str
+) -> None:
     result = penstock("plugins", "new", name, "--folder", str(tmp_path))
     assert result.code == Exit.USAGE
     assert "name" in result.err

@@ -237,7 +237,7 @@ def test_small_tables_are_shown_although_a_large_one_comes_before_them(
     ]
 
 
-def test_what_the_database_says_against_the_configuration_is_reported(
+def test_objections_of_the_database_to_the_configuration_are_reported(
     penstock: Penstock, tables: Write
 ) -> None:
     result = penstock("preview", tables(table__whitelist="order"))
@@ -265,7 +265,7 @@ def test_what_the_database_says_against_the_configuration_is_reported(
         ({"connector__class": "FileStreamSource", "topic": "t"}, 3, "Set 'file'."),
     ],
 )
-def test_what_cannot_be_shown_is_refused_with_a_reason(
+def test_a_preview_that_is_impossible_is_refused_with_a_reason(
     penstock: Penstock, write: Write, settings: dict[str, object], code: int, said: str
 ) -> None:
     result = penstock("preview", write(**settings))
@@ -386,18 +386,18 @@ def keys(result: Result) -> list[str]:
     return [base64.b64decode(each["key"]).decode() for each in shown]
 
 
-def test_what_polls_leave_to_parts_is_read_from_them(penstock: Penstock, made: Write) -> None:
+def test_parts_of_a_poll_are_read_in_a_preview(penstock: Penstock, made: Write) -> None:
     result = penstock("preview", made(rows=2, how="parts"), "--rows", "6")
     assert keys(result) == ["2-0", "2-0", "2-1", "2-1", "4-0", "4-0"]
 
 
-def test_what_a_connector_aborts_is_not_shown(penstock: Penstock, made: Write) -> None:
+def test_records_of_an_aborted_transaction_are_not_shown(penstock: Penstock, made: Write) -> None:
     result = penstock("preview", made(rows=2, how="aborted"), "--rows", "6")
     assert keys(result) == ["k"] * 6
     assert len(Made.endings) == 8  # the last one is not shown
 
 
-def test_what_a_connector_breaks_with_is_reported_as_what_fails_the_task(
+def test_an_error_of_a_connector_is_reported_as_the_tasks_failure(
     penstock: Penstock, made: Write
 ) -> None:
     result = penstock("preview", made(rows=-1))

@@ -68,7 +68,7 @@ def test_of_the_jvms_traces_the_last_cause_counts() -> None:
     assert root_cause("a.B: x\n\tat q") == ""
 
 
-def test_what_the_message_says_already_is_no_cause_of_its_own() -> None:
+def test_a_cause_that_repeats_the_message_is_not_shown() -> None:
     found = letter(
         [
             ("__connect.errors.exception.message", b"failed: z"),

@@ -123,7 +123,7 @@ def test_secrets_are_looked_up_here_if_they_can_be(
         gathered(ConverterOptions(connector="orders"))
 
 
-def test_what_is_wrong_is_named(gathered: Gather, file: Path) -> None:
+def test_a_wrong_setting_is_named(gathered: Gather, file: Path) -> None:
     with pytest.raises(NotThere, match=r"There is no converter 'Nope' here \(value.converter\)"):
         gathered(ConverterOptions(converters={"value": "Nope"}))
     with pytest.raises(Unusable, match=r"--set key.converter.a=… needs a converter"):

@@ -61,7 +61,7 @@ def bytes_of(side: Side, line: bytes) -> bytes | None:
         (None, "null", ""),
     ],
 )
-def test_what_has_no_converter_is_shown_as_what_it_looks_like(
+def test_bytes_without_a_converter_are_shown_as_text_number_or_hexadecimal(
     cell: bytes | None, shown: str | None, kind: str
 ) -> None:
     side = Guessed()
@@ -140,7 +140,7 @@ def order() -> bytes:
         (converted(JsonConverter), None),
     ],
 )
-def test_what_a_converter_reads_it_writes_again(side: Side, cell: bytes | None) -> None:
+def test_a_converter_writes_again_the_bytes_that_it_read(side: Side, cell: bytes | None) -> None:
     assert bytes_of(side, line_of(side, cell)) == cell
 
 
@@ -150,7 +150,7 @@ def test_a_value_with_a_schema_is_easy_to_read() -> None:
     assert document["value_schema"]["name"] == "order"
 
 
-def test_what_a_converter_cannot_read_is_shown_and_written_as_it_is() -> None:
+def test_bytes_that_a_converter_cannot_read_are_shown_and_written_unchanged() -> None:
     side = converted(JsonConverter, schemas_enable="false")
     line = line_of(side, b"{broken")
     document = json.loads(line)
@@ -204,7 +204,9 @@ def test_a_line_that_is_no_json_is_refused_by_a_converter_of_json() -> None:
         ),
     ],
 )
-def test_what_cannot_be_written_says_why(side: Side, line: str, why: str) -> None:
+def test_a_value_that_cannot_be_written_is_refused_with_the_reason(
+    side: Side, line: str, why: str
+) -> None:
     failed: Failed = {}
     side.write(["t"], [record_of(line).value], failed)
     assert why in str(failed[0])

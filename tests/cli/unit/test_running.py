@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_is_a_failed_start(penstock: Penstock, calls:
         (KeyboardInterrupt, 130, ""),
     ],
 )
-def test_what_a_worker_ends_by_becomes_a_message_and_an_exit_code(
+def test_the_error_that_ends_a_worker_becomes_a_message_and_an_exit_code(
     penstock: Penstock,
     calls: Calls,
     monkeypatch: pytest.MonkeyPatch,

@@ -33,5 +33,7 @@ def parts(text: str) -> list[InstanceState]:
         ("RUNNING RUNNING", "FAILED", None, "nothing has failed"),
     ],
 )
-def test_what_is_missing(states: str, wanted: str, tasks: int | None, lacks: str) -> None:
+def test_a_state_that_is_not_reached_yet_is_explained(
+    states: str, wanted: str, tasks: int | None, lacks: str
+) -> None:
     assert missing(parts(states), wanted, tasks) == lacks

@@ -71,7 +71,7 @@ def port(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iter
         ('ca = "ca.pem"\ncert = "chain.pem"', 2, "Cannot use the TLS files of the cluster 'it'"),
     ],
 )
-def test_what_the_file_says_is_what_https_is_spoken_with(
+def test_https_uses_the_stores_of_the_file(
     authority: Authority,
     port: int,
     tmp_path: Path,

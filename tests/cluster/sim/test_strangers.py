@@ -255,7 +255,7 @@ def test_shares_that_nobody_can_read_are_asked_for_again(data: bytes) -> None:
     is_alright_once_alone(sim, stranger)
 
 
-def test_what_does_not_belong_into_the_topics_stops_nobody() -> None:
+def test_foreign_records_in_the_internal_topics_stop_no_worker() -> None:
     sim = cluster(3)
     before = running(sim)
     sim.write_config(

@@ -51,7 +51,7 @@ NEEDS: list[tuple[str, list[ConfigRecord], Need | None]] = [
 
 
 @pytest.mark.parametrize(("what", "records", "needed"), NEEDS, ids=[row[0] for row in NEEDS])
-def test_what_a_round_has_to_do(
+def test_fencing_is_needed_once_for_each_new_set_of_tasks(
     what: str, records: list[ConfigRecord], needed: Need | None
 ) -> None:
     of = [ConnectorConfig("c", CONFIG), *records]
@@ -174,7 +174,7 @@ def test_a_stop_commits_no_tasks_as_leader_and_then_writes_the_target_plainly() 
         e.PutTasks("c", ({"v": "1"},)),
     ],
 )
-def test_what_only_leaders_write_is_in_a_transaction(operation: e.Operation) -> None:
+def test_records_that_only_leaders_write_are_in_a_transaction(operation: e.Operation) -> None:
     worker = leader(ConnectorConfig("c", CONFIG))
     [append] = only(e.AppendConfig, worker.take(e.Requested("r", operation)))
     assert append.as_leader

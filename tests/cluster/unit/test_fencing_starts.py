@@ -204,7 +204,7 @@ def test_a_task_that_may_not_start_because_it_was_reassigned_is_not_failed() -> 
     ] == ["UNASSIGNED"]
 
 
-def test_what_may_not_begin_because_its_set_is_old_starts_again_with_the_new_one() -> None:
+def test_a_task_of_an_old_set_starts_again_with_the_new_one() -> None:
     worker, start = starting()
     worker.read(*task_set(2, "2"))
     worker.take(e.TaskFailed(T0, start.run, "old"))

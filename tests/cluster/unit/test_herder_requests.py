@@ -109,7 +109,7 @@ def test_a_deletion_leaves_two_tombstones() -> None:
         e.PutTasks("nope", ()),
     ],
 )
-def test_what_is_not_there_is_not_found(operation: e.Operation) -> None:
+def test_an_unknown_connector_is_not_found(operation: e.Operation) -> None:
     [(_, result)] = answers(leader().take(e.Requested("r", operation)))
     assert isinstance(result, e.Refused)
     assert result.status == 404

@@ -71,7 +71,7 @@ def test_a_failed_task_is_restarted_after_a_wait_that_doubles() -> None:
     assert worker.tick(3_500_000) == []
 
 
-def test_what_failed_long_ago_does_not_count() -> None:
+def test_failures_of_long_ago_do_not_count() -> None:
     worker = recovering(attempts=1, window_ms=60_000)
     fail(worker)
     worker.start_all(worker.tick(1_000))

@@ -102,14 +102,14 @@ def test_a_revoked_connector_leads_to_another_round_at_once() -> None:
     assert e.JoinGroup() in commands
 
 
-def test_what_was_never_held_is_given_back_by_another_round() -> None:
+def test_work_revoked_in_the_round_that_assigned_it_is_given_back_by_another_round() -> None:
     # Balancing may revoke what the same round assigned; the leader waits for the rejoin.
     worker = leader(ConnectorConfig("c", CONFIG), *task_set(1))
     assert e.JoinGroup() in worker.join(revoked=work(T0))
     assert worker.reported().running == NO_WORK
 
 
-def test_what_has_to_stop_is_told_so_before_anything_starts() -> None:
+def test_tasks_stop_before_others_start() -> None:
     worker = running(2)
     worker.join(revoked=work(T1))
     worker.read(ConnectorConfig("d", CONFIG), *task_set(1, connector="d"))
@@ -205,7 +205,7 @@ def test_after_a_mismatch_everybody_reads_on_and_joins_again() -> None:
     assert worker.reported().running == work("c", T0)
 
 
-def test_what_an_earlier_round_offered_is_void_once_the_next_begins() -> None:
+def test_an_offer_of_an_earlier_round_is_void_once_the_next_begins() -> None:
     worker = leader()
     worker.join(offset=9)
     worker.take(e.MetadataRequested("r"))

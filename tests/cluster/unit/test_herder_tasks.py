@@ -127,7 +127,7 @@ def test_stopping_a_connector_ends_its_tasks_without_a_status() -> None:
     assert shown(worker.stop_all(commands)) == []
 
 
-def test_what_is_deleted_stops_and_gets_no_status_any_more() -> None:
+def test_a_deleted_connector_stops_and_gets_no_further_status() -> None:
     worker = running(2)
     commands = worker.read(ConnectorConfig("c", None), TargetState("c", None))
     assert len(only(e.StopTask, commands)) == 2

@@ -139,7 +139,7 @@ SKIPPED_CONFIG: list[tuple[str, str | None]] = [
 
 
 @pytest.mark.parametrize(("key", "value"), SKIPPED_CONFIG)
-def test_what_has_no_meaning_in_the_config_topic_is_skipped(key: str, value: str | None) -> None:
+def test_foreign_records_of_the_config_topic_are_skipped(key: str, value: str | None) -> None:
     skipped = decode_config(key.encode(), None if value is None else value.encode())
     assert isinstance(skipped, SkippedRecord)
     assert not skipped.unreadable
@@ -235,7 +235,7 @@ SKIPPED_STATUS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("key", "value"), SKIPPED_STATUS)
-def test_what_has_no_meaning_in_the_status_topic_is_skipped(key: str, value: str) -> None:
+def test_foreign_records_of_the_status_topic_are_skipped(key: str, value: str) -> None:
     assert isinstance(decode_status(key.encode(), value.encode()), SkippedRecord)
 
 
@@ -338,7 +338,7 @@ SKIPPED_OFFSETS: list[tuple[bytes | None, bytes | None]] = [
 
 
 @pytest.mark.parametrize(("key", "value"), SKIPPED_OFFSETS)
-def test_what_has_no_meaning_in_the_offset_topic_is_skipped(
+def test_foreign_records_of_the_offset_topic_are_skipped(
     key: bytes | None, value: bytes | None
 ) -> None:
     assert isinstance(decode_offset(key, value), SkippedRecord)
@@ -355,7 +355,7 @@ REFUSED: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("offset", "message"), REFUSED)
-def test_what_may_not_be_stored_as_an_offset_is_refused(offset: object, message: str) -> None:
+def test_an_offset_that_cannot_be_stored_is_refused(offset: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         encode_offset(OffsetRecord("c", {}, offset))  # type: ignore[arg-type]  # on purpose
 

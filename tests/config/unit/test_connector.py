@@ -274,7 +274,7 @@ ENRICHED: list[tuple[dict[str, str | None], dict[str, list[str]]]] = [
 
 
 @pytest.mark.parametrize(("props", "expected"), ENRICHED)
-def test_what_an_alias_needs_is_checked(
+def test_settings_that_an_alias_needs_are_checked(
     props: dict[str, str | None], expected: dict[str, list[str]]
 ) -> None:
     props = {"topics": "t", **props}

@@ -142,7 +142,7 @@ def test_the_shortest_time_to_live_counts(
     assert transformed({"a": "${p:0:k}", "b": "${p:1:k}"}, {"p": ask}).ttl_ms == shortest
 
 
-def test_what_was_replaced_is_a_secret_and_not_shown() -> None:
+def test_replaced_placeholders_are_secrets_and_not_shown() -> None:
     result = transformed(
         {"a": "x${p:k}", "b": "open"}, {"p": lambda path, keys: Lookup({"k": "hush", "l": "?"})}
     )
@@ -230,7 +230,7 @@ def test_a_directory_holds_a_value_per_file(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_directory_holds_nothing(
+def test_a_path_that_is_no_directory_has_no_values(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = f"${{p:{tmp_path / 'none'}:k}}"
@@ -344,7 +344,7 @@ def test_secrets_are_known_until_the_worker_ends() -> None:
     assert asked.redacted("ValueError: s3cret!") == "ValueError: [hidden]!"
 
 
-def test_what_is_logged_is_without_secrets_whoever_logs_it() -> None:
+def test_log_lines_of_any_logger_have_no_secrets() -> None:
     asked = Providers(
         {
             "config.providers": "v",
@@ -471,7 +471,7 @@ def test_an_error_about_a_secret_does_not_tell_it(plans: Plans) -> None:
     )
 
 
-def test_what_is_not_found_is_validated_as_it_stands(plans: Plans) -> None:
+def test_a_placeholder_without_a_value_is_validated_unchanged(plans: Plans) -> None:
     values = shown(plans, {**CONNECTOR, "size": "${v:db:size}", "user": "${x:y:z}"})
     assert values["size"][1] == [
         "Invalid value ${v:db:size} for configuration size: Not a number of type INT"
@@ -506,7 +506,7 @@ def test_a_task_is_started_with_what_placeholders_stand_for_then(
 
 
 @pytest.mark.parametrize(("action", "held"), [(None, 900), ("restart", 900), ("none", None)])
-def test_what_holds_for_a_while_is_to_be_made_again_unless_told_otherwise(
+def test_values_with_a_lifetime_are_read_again_unless_told_otherwise(
     action: str | None, held: int | None, plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Vault, "ttl_ms", 900)
@@ -516,7 +516,7 @@ def test_what_holds_for_a_while_is_to_be_made_again_unless_told_otherwise(
     assert plans.held == [("login", held), (TaskId("login", 0), held)]
 
 
-def test_what_holds_for_ever_is_reported_too(plans: Plans) -> None:
+def test_values_without_a_lifetime_are_reported_too(plans: Plans) -> None:
     """This replaces the time of an older configuration."""
     plans.planner.planned("login", CONNECTOR)
     assert plans.held == [("login", None)]
@@ -534,7 +534,7 @@ def test_a_provider_that_fails_is_named_with_its_settings() -> None:
     )
 
 
-def test_what_a_provider_has_no_value_for_is_kept_and_reported() -> None:
+def test_a_placeholder_without_a_value_is_kept_and_reported() -> None:
     config = {"a": "${v:k}/${v:p:l}", "b": "${v:here}", "c": "${nobody:k}", "d": None}
     result = transformed(config, {"v": lambda path, keys: Lookup({"here": "1"})})
     assert result.props == {**config, "b": "1"}

@@ -74,5 +74,5 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_is_no_credential_stays(text: str) -> None:
+def test_texts_without_credentials_stay(text: str) -> None:
     assert redacted(text) == text

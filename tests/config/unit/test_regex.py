@@ -86,6 +86,6 @@ def test_a_mistake_is_reported_in_javas_words(pattern: str, message: str) -> Non
 
 
 @pytest.mark.parametrize("pattern", [*UNSUPPORTED, "a{99999999999}", "a{2,1}", r"\x4", r"\k<x>"])
-def test_what_cannot_be_run_is_refused(pattern: str) -> None:
+def test_expressions_that_python_cannot_run_are_refused(pattern: str) -> None:
     with pytest.raises(RegexInvalid):
         compile_java(pattern)

@@ -191,7 +191,7 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("name", "value"), ACCEPTED)
-def test_what_the_reference_accepts_is_accepted(name: str, value: str) -> None:
+def test_worker_files_that_the_reference_accepts_are_accepted(name: str, value: str) -> None:
     assert parse_distributed(MINIMAL | {name: value}).props[name] == value
 
 

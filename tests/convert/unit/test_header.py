@@ -28,7 +28,7 @@ def test_headers_are_what_they_look_like() -> None:
     )
 
 
-def test_what_repeats_is_read_once() -> None:
+def test_repeated_headers_are_read_once() -> None:
     same = converter()
     first, second = read([b"[1, 2]", b"[1, 2]"], same).values
     assert first is second
@@ -44,7 +44,7 @@ def test_more_texts_than_are_kept_are_read_all_the_same() -> None:
     assert read([long, long], same).values == [long.decode()] * 2
 
 
-def test_what_is_nested_too_deeply_stays_bytes() -> None:
+def test_headers_that_are_nested_too_deeply_stay_bytes() -> None:
     cell = b"[" * 100_000
     assert read([cell, b"1"]) == Column([cell, 1], [Run(1, s.BYTES), Run(2, s.INT8)])
 

@@ -222,7 +222,7 @@ def test_numbers_that_json_lacks_are_texts(value: float, text: str) -> None:
         ("-0", 0),
     ],
 )
-def test_what_jackson_reads_is_read(text: str, value: Value) -> None:
+def test_texts_that_jackson_reads_are_read(text: str, value: Value) -> None:
     if value is None and text.strip():
         value = {"a": -7.5, "b": "00", "c": [1e05, 0, 0.5, 100]}
     assert read_one(text.encode(), BARE) == value

@@ -112,7 +112,7 @@ UNLIKE = {
 
 
 @pytest.mark.parametrize("cells", UNLIKE.values(), ids=UNLIKE)
-def test_what_may_be_something_else_is_left_to_a_closer_look(cells: list[bytes]) -> None:
+def test_ambiguous_messages_are_left_to_the_exact_reader(cells: list[bytes]) -> None:
     assert fields_of(converter(schemas_enable="false"), cells) is None
 
 
@@ -131,7 +131,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("first", [b'{"a":1}', b'{"a":0.5}', b'{"a":"x"}'])
-def test_what_is_no_json_is_left_to_who_can_say_so(broken: bytes, first: bytes) -> None:
+def test_malformed_json_is_left_to_the_reader_that_explains_it(broken: bytes, first: bytes) -> None:
     assert fields_of(converter(schemas_enable="false"), [first, broken]) is None
 
 
@@ -234,7 +234,7 @@ def test_a_part_of_an_array_is_read_from_where_it_begins() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 100, -30, -1, None])
-def test_what_all_messages_begin_with_may_be_there_once(size: int | None) -> None:
+def test_a_common_prefix_of_messages_may_be_there_once(size: int | None) -> None:
     """The head is part of the schema, all of it, or some of the payload, too."""
     cells = enveloped(PLAIN, PLAIN.replace(b'"t":true', b'"t":false'))
     head = cells[0][: cells[0].index(b'"t"')][:size]
@@ -248,7 +248,7 @@ def test_what_all_messages_begin_with_may_be_there_once(size: int | None) -> Non
     assert bare.values == [{"a": 1}]
 
 
-def test_what_goes_wrong_is_tried_more_and_more_rarely() -> None:
+def test_a_fast_path_that_fails_is_tried_more_and_more_rarely() -> None:
     attempts = Attempts()
     tried = []
     for batch in range(300):

@@ -113,7 +113,7 @@ def test_values_of_another_class_cost_their_row_only() -> None:
     }
 
 
-def test_what_has_no_schema_is_a_long_or_a_double() -> None:
+def test_numbers_without_a_schema_are_longs_or_doubles() -> None:
     assert write(LongConverter, Column.of([1, None], None)) == ([b"\0" * 7 + b"\1", None], {})
     assert write(DoubleConverter, Column.of([0.0], None)) == ([b"\0" * 8], {})
     assert write(FloatConverter, Column.of([0.0], None))[1] == {

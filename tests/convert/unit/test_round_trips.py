@@ -126,13 +126,13 @@ def read(converter: Converter, cells: list[bytes | None]) -> Column:
 
 
 @given(column=columns(), decimals=DECIMAL_FORMATS)
-def test_what_is_written_in_envelopes_reads_as_it_was(column: Column, decimals: str) -> None:
+def test_values_written_in_envelopes_are_read_back(column: Column, decimals: str) -> None:
     converter = json_converter(decimal_format=decimals)
     assert read(converter, write(converter, column)) == column
 
 
 @given(column=columns(), decimals=DECIMAL_FORMATS)
-def test_what_is_read_is_a_value_of_its_schema(column: Column, decimals: str) -> None:
+def test_a_value_that_is_read_matches_its_schema(column: Column, decimals: str) -> None:
     converter = json_converter(decimal_format=decimals)
     back = read(converter, write(converter, column))
     for schema, start, stop in back.slices():

@@ -24,7 +24,7 @@ def test_cells_are_bytes_and_nulls() -> None:
     assert cells.whole() is cells.rests
 
 
-def test_what_all_cells_begin_with_is_there_once() -> None:
+def test_a_common_prefix_of_cells_is_there_once() -> None:
     cells = Cells(pa.array([b"a", None, b""], pa.binary()), s.BYTES, b"head")
     assert cells == Column.of([b"heada", None, b"head"], s.BYTES)
     assert cells.whole().to_pylist() == cells.values

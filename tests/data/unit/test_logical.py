@@ -79,7 +79,7 @@ def test_a_time_lies_within_a_day(ms: int) -> None:
     ("decode", "number"),
     [(logical.days_to_date, 10**9), (logical.ms_to_timestamp, 2**62)],
 )
-def test_what_python_has_no_year_for_is_refused(
+def test_dates_outside_pythons_years_are_refused(
     decode: Callable[[int], Value], number: int
 ) -> None:
     with pytest.raises(DataError, match="outside the years 1 to 9999"):

@@ -47,7 +47,7 @@ def test_a_field_left_out_is_null_or_its_default() -> None:
     assert project(source, {"b": None}, source) == {"a": None, "b": 7}
 
 
-def test_what_cannot_be_is_only_found_out_with_a_value() -> None:
+def test_an_impossible_projection_fails_only_with_a_value() -> None:
     to_text = projector(s.array(s.INT8), s.array(s.STRING))
     assert to_text([]) == []
     assert projector(s.OPTIONAL_STRING, s.OPTIONAL_STRING)(None) is None
@@ -81,7 +81,7 @@ def test_a_long_becomes_the_nearest_float() -> None:
     assert project(s.INT32, 16777217, s.FLOAT32) == 16777216.0
 
 
-def test_what_has_no_schema_inside_stays_as_it_is() -> None:
+def test_values_without_an_inner_schema_stay_unchanged() -> None:
     anything = Schema(Type.ARRAY)
     assert project(anything, [1, "a"], anything) == [1, "a"]
     assert project(anything, [], s.array(s.INT8)) == []

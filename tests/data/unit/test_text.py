@@ -176,7 +176,7 @@ def test_many_at_a_time_have_the_texts_of_each(schema: Schema | None, values: li
     assert texts_of(schema)(values).to_pylist() == [text(schema, value) for value in values]
 
 
-def test_what_is_behind_the_texts_is_in_their_bytes() -> None:
+def test_texts_are_utf8_with_their_line_ends() -> None:
     texts = texts_of(None, "\n")(["ä", None, "", {"a": 1}])
     assert bytes(utf8(texts)) == "ä\nnull\n\n{a=1}\n".encode()
     assert bytes(utf8(texts.slice(1, 2))) == b"null\n\n"

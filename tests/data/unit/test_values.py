@@ -130,6 +130,6 @@ def test_a_value_has_a_text(schema: Schema | None, value: Value, text: str | Non
     assert to_text(schema, value) == text
 
 
-def test_what_is_no_value_has_none() -> None:
+def test_an_object_that_is_no_value_has_no_text() -> None:
     with pytest.raises(DataError, match="Failed to serialize unexpected value type set: "):
         to_text(None, {1})

@@ -64,7 +64,7 @@ def test_a_readable_file_is_taken_by_its_absolute_path(
     assert check_file(Path("f"), folder) == tmp_path / "f"
 
 
-def test_what_cannot_be_read_as_a_file_is_refused(tmp_path: Path, folder: Folder) -> None:
+def test_a_path_that_cannot_be_read_as_a_file_is_refused(tmp_path: Path, folder: Folder) -> None:
     with pytest.raises(BadFile, match="No such file"):
         check_file(tmp_path / "missing", folder)
     with pytest.raises(BadFile, match="not a regular file"):

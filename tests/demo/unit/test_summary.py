@@ -70,7 +70,7 @@ def test_more_lines_are_fine_only_when_the_source_grew() -> None:
     assert "10 bytes of later ones" in text(replace(more, source_changed=True))
 
 
-def test_what_to_try_next_can_be_copied() -> None:
+def test_the_next_commands_can_be_copied() -> None:
     url, kafka = "http://127.0.0.1:8083", "127.0.0.1:9"
     lines = next_steps(Folder(Path("/h/demo")), Path("/a b.txt"), url, kafka, 42, 2)
     assert f"  export PENSTOCK_URL={url} PENSTOCK_BOOTSTRAP_SERVERS={kafka}" in lines

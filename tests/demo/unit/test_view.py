@@ -85,7 +85,7 @@ def test_plain_progress_comes_every_two_seconds(clock: Hands) -> None:
     assert "lag 350 · file 50 % · demo-sink-0 RUNNING" in lines[0]
 
 
-def test_what_does_not_change_is_said_seldom(clock: Hands) -> None:
+def test_unchanged_lines_are_printed_rarely(clock: Hands) -> None:
     out = console()
     with PlainView(out, clock) as view:
         for ms in range(1_000, 30_001, 100):

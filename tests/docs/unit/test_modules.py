@@ -57,7 +57,7 @@ def test_no_module_has_banners() -> None:
     assert {name: numbers for name, numbers in found.items() if numbers} == {}
 
 
-def test_what_a_banner_is() -> None:
+def test_banner_comments_are_recognized() -> None:
     lines = ["# ── the loop ──", "    // --- keys", "# a comment - with a dash", "x = 1  # ── here"]
 
     assert list(banners(lines)) == [1, 2]

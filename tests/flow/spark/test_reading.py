@@ -261,7 +261,7 @@ def test_offsets_that_are_no_records_are_skipped(read: Read, broker: Broker, top
 
 
 @pytest.mark.parametrize("start", [None, 0, 4])
-def test_what_was_deleted_is_skipped(
+def test_deleted_records_are_skipped(
     read: Read,
     broker: Broker,
     topics: Topics,

@@ -254,7 +254,7 @@ def test_a_task_that_never_returns_is_cut_off_and_its_process_ends(
     assert not flow.ended
 
 
-def test_what_a_cut_off_task_still_does_reaches_nobody(
+def test_later_work_of_a_cancelled_task_reaches_nobody(
     neighbour: Neighbour, flow: Flow, topics: Topics, unique: Unique, tmp_path: Path
 ) -> None:
     topic, folder, name = topics.create(unique("lines")), tmp_path / "late", unique("late")

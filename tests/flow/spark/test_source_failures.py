@@ -126,7 +126,7 @@ def count(number: int) -> list[SourceOffset]:
     ],
     ids=["transform", "producer"],
 )
-def test_what_is_before_the_failing_line_of_a_file_is_sent_and_stored(
+def test_lines_before_the_failing_line_of_a_file_are_sent_and_stored(
     flow: Flow, topics: Topics, unique: Unique, tmp_path: Path, bad: str, transforms: Any,
     problem: str,
 ) -> None:  # fmt: skip
@@ -167,7 +167,7 @@ def test_offsets_before_the_poll_with_a_record_that_the_broker_refuses_are_store
     assert flow.stored[-1] == count(1)
 
 
-def test_what_was_polled_before_an_error_is_sent_and_stored(
+def test_records_polled_before_an_error_are_sent_and_stored(
     flow: Flow, topics: Topics, unique: Unique
 ) -> None:
     topic = topics.create(unique("lines"))

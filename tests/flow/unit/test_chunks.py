@@ -66,7 +66,7 @@ def test_a_chunk_holds_every_byte_of_its_records() -> None:
     assert read.end == 43
 
 
-def test_what_values_begin_with_is_put_before_each() -> None:
+def test_the_common_prefix_of_values_is_put_before_each() -> None:
     read = chunks.chunk(frame([None] * 3, [b"1", b"", None], head=b"schema "))
     assert read.records.values.values == [b"schema 1", b"schema ", None]
 

@@ -83,7 +83,7 @@ def test_one_that_says_nothing_keeps_nobody_else_waiting(tmp_path: Path) -> None
     listening.close()
 
 
-def test_what_goes_over_tcp_cannot_be_read_or_changed_on_the_way(tmp_path: Path) -> None:
+def test_messages_over_tcp_cannot_be_read_or_changed_on_the_way(tmp_path: Path) -> None:
     listening = Listening(tmp_path, "127.0.0.1")
     worker, stage = connected(listening, listening.address)
     assert listening.address.encrypted

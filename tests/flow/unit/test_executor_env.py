@@ -14,14 +14,14 @@ from penstock.errors import StartupFailed
 from penstock.flow.spark import executor_env
 
 
-def test_what_penstock_depends_on_is_found_at_any_distance() -> None:
+def test_dependencies_of_penstock_are_found_at_any_distance() -> None:
     found = {dist.name.lower() for dist in executor_env.needed({"penstock"})}
     assert {"pyarrow", "confluent-kafka", "orjson", "pandas"} <= found
     assert "numpy" in found, "pandas needs it"
     assert not found & {"penstock", "pyspark", "py4j", "pytest"}
 
 
-def test_what_is_not_installed_is_not_needed() -> None:
+def test_packages_that_are_not_installed_are_not_needed() -> None:
     assert executor_env.needed({"no-such-distribution"}) == []
 
 

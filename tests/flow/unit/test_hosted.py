@@ -279,7 +279,7 @@ def test_in_every_order_of_calls_the_end_is_reported_once_and_nothing_after_it(
         assert ends == [Stopped(7, in_time=True)]
 
 
-def test_what_a_task_has_opened_is_closed_after_it_has_finished() -> None:
+def test_resources_of_a_task_are_closed_after_it_has_finished() -> None:
     closed: list[str] = []
 
     def work(task: Work) -> None:

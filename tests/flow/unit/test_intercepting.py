@@ -146,7 +146,7 @@ def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
         lambda records: records.with_topics(["t"]),
     ],
 )
-def test_what_cannot_be_records_is_not_used(
+def test_results_of_interceptors_that_are_no_records_are_not_used(
     result: Callable[[Records], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Wrong(ProducerInterceptor):

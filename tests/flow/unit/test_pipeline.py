@@ -239,7 +239,7 @@ def flaky(step: Flaky, tolerance: Tolerance, waits: list[float]) -> Pipeline:
     return Pipeline([Step(Stage.TRANSFORMATION, "F", step)], tolerance, waits.append)
 
 
-def test_what_may_succeed_is_tried_again_alone() -> None:
+def test_transient_failures_are_tried_again_alone() -> None:
     step, waits = Flaky({1: 2, 3: 1}), []
     records, failures = flaky(step, RETRY, waits).run(batch(b"a", b"b", b"c", b"d"))
     assert records.values.values == [b"a", b"b", b"c", b"d"]
@@ -254,7 +254,7 @@ def test_without_a_retry_timeout_nothing_is_tried_again() -> None:
     assert (records.values.values, [f.origin for f in failures], waits) == ([b"a"], [1], [])
 
 
-def test_what_cannot_succeed_is_not_tried_again() -> None:
+def test_permanent_failures_are_not_tried_again() -> None:
     step, waits = Flaky({0: 1}, DataError), []
     _, failures = flaky(step, RETRY, waits).run(batch(b"a", b"b"))
     assert (len(failures), waits, len(step.seen)) == (1, [], 1)

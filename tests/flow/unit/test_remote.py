@@ -54,7 +54,9 @@ def test_executors_are_elsewhere_unless_the_master_is_local(master: str, expecte
         {"spark.submit.deployMode": "cluster"},
     ],
 )
-def test_what_would_write_twice_or_cannot_work_is_refused_by_name(settings: dict[str, str]) -> None:
+def test_settings_that_write_twice_or_cannot_work_are_refused_by_name(
+    settings: dict[str, str],
+) -> None:
     (name,) = settings
     with pytest.raises(StartupFailed, match=name.replace(".", r"\.")):
         remote.refuse(settings)

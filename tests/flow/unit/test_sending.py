@@ -70,7 +70,7 @@ def test_messages_say_only_what_is_known() -> None:
         (None, None, 0, {"key": None, "value": b"v", "timestamp": 0}),
     ],
 )
-def test_what_is_empty_or_zero_is_known(
+def test_empty_keys_and_zeros_are_not_taken_for_missing_ones(
     key: bytes | None, partition: int | None, timestamp: int | None, message: dict[str, object]
 ) -> None:
     one = records([key], [partition], [timestamp])
@@ -97,7 +97,7 @@ class Delivered:
         return self._told[2]
 
 
-def test_what_kafka_has_acknowledged_is_taken_once() -> None:
+def test_acknowledged_polls_are_taken_once() -> None:
     made = object.__new__(sending.Sending)
     made._acknowledged, made._refused, made._seen = {}, [], {"t"}
     made._delivered(None, None, Delivered(0, 0, 0.0, "offsets"))  # type: ignore[arg-type]

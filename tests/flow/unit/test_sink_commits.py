@@ -383,7 +383,7 @@ def test_after_an_error_of_the_writer_only_what_was_flushed_before_is_committed(
     script.check()
 
 
-def test_what_was_flushed_before_is_committed_again_if_kafka_refused_it() -> None:
+def test_offsets_flushed_before_are_committed_again_if_kafka_refused_them() -> None:
     run = begin()
     script = Script(run)
     script.records(AT, 2)

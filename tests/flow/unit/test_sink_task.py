@@ -187,7 +187,7 @@ def start() -> Iterator[Callable[..., Run]]:
             run.stop()
 
 
-def test_what_is_written_is_committed_and_the_position_is_known(start: Callable[..., Run]) -> None:
+def test_written_records_are_committed_and_the_position_is_known(start: Callable[..., Run]) -> None:
     run = start(interval_ms=50)
     run.assign()
     run.frame(b"a", b"b")

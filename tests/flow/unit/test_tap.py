@@ -142,7 +142,7 @@ def test_a_record_that_is_never_written_here_is_waited_for_until_its_time_is_ove
     assert watched.tap.done
 
 
-def test_what_is_asked_meanwhile_is_not_shown_to_whoever_asked_before() -> None:
+def test_records_of_a_later_request_are_not_shown_to_an_earlier_one() -> None:
     watched = Watched(records=1)
     other: list[dict[str, Any]] = []
     step = watched.pipeline.steps[0]
@@ -196,7 +196,7 @@ def test_bytes_are_shown_as_far_as_they_can_be_told_to_hold_no_secret(
     assert watched.seen[0]["steps"][0]["value"] == shown
 
 
-def test_what_is_large_is_cut_or_left_out() -> None:
+def test_large_values_are_cut_or_left_out() -> None:
     watched = Watched()
     watched.write(consumed(b'"' + b"x" * 5000 + b'"'))
     assert watched.seen[0]["steps"][-1]["value"].endswith("x… (3000 more)")

@@ -46,7 +46,7 @@ def test_an_error_passes_or_not_wherever_it_is_in_the_chain(
     assert trace_of(outer).retriable is expected
 
 
-def test_what_was_being_handled_by_the_way_is_no_cause() -> None:
+def test_an_error_that_was_being_handled_is_no_cause() -> None:
     error = ValueError("no")
     error.__context__ = Unavailable("away")
     assert not passes(error)
@@ -60,7 +60,7 @@ def test_what_was_being_handled_by_the_way_is_no_cause() -> None:
         "org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired",
     ],
 )
-def test_what_spark_and_kafka_say_counts_too(text: str) -> None:
+def test_errors_of_spark_and_kafka_count_too(text: str) -> None:
     assert java_may_pass(text)
     assert trace_of(PenstockError(text)).retriable
 

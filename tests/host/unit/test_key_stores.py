@@ -43,6 +43,6 @@ def test_a_store_that_only_java_reads_is_refused_with_the_command_that_converts_
     )
 
 
-def test_what_is_pem() -> None:
+def test_pem_is_recognized() -> None:
     assert is_pem(ISSUED.pem().encode())
     assert not is_pem(ISSUED.pkcs12("secret"))

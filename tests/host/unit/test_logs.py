@@ -96,7 +96,7 @@ def test_json_has_an_object_per_line_whatever_is_in_it(
     assert "task" not in planned
 
 
-def test_what_a_pool_does_is_about_what_it_was_given_for(
+def test_log_lines_of_a_pool_name_the_task_they_are_about(
     logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_to_stderr(LogSettings())
@@ -122,7 +122,7 @@ def test_the_variables_of_the_container_images_set_levels(
     assert logging.getLogger("org.reflections").level == logging.ERROR
 
 
-def test_what_a_process_was_told_its_children_find_in_their_environment(
+def test_child_processes_find_the_log_settings_in_their_environment(
     logger: logging.Logger,
 ) -> None:
     log_to_stderr(LogSettings.of({"PENSTOCK_LOG_FORMAT": "text"}, "json", debug=True))
@@ -146,7 +146,7 @@ def test_what_a_process_was_told_its_children_find_in_their_environment(
         ({"CONNECT_LOG4J_LOGGERS": "a=b"}, "CONNECT_LOG4J_LOGGERS sets the unknown level 'b'"),
     ],
 )
-def test_what_is_no_level_or_format_is_named(variables: dict[str, str], text: str) -> None:
+def test_an_unknown_level_or_format_is_named(variables: dict[str, str], text: str) -> None:
     with pytest.raises(StartupFailed) as refused:
         LogSettings.of(variables)
     assert text in str(refused.value)

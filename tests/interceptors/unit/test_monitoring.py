@@ -24,7 +24,7 @@ def figures(of: ProducerInterceptor | ConsumerInterceptor) -> dict[tuple[Any, ..
     }
 
 
-def test_what_a_source_sends_is_counted() -> None:
+def test_records_of_a_source_are_counted() -> None:
     now = [0.0]
     monitoring = MonitoringProducer(CONFIG, Context(), lambda: now[0])
     records = records_of([b"a", b"b"], topic="t")
@@ -48,7 +48,7 @@ def test_what_a_source_sends_is_counted() -> None:
     assert ("acknowledge_latency_ms_max", "t", "1") not in figures(monitoring)
 
 
-def test_what_a_sink_reads_is_counted_with_its_age() -> None:
+def test_records_of_a_sink_are_counted_with_their_age() -> None:
     monitoring = MonitoringConsumer(CONFIG, Context(), lambda: 0.0, lambda: 1_000.0)
     records = records_of([b"a", b"b", b"c"], topic="t")
     records.timestamps[:] = [900, 400, -1]

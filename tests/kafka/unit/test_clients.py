@@ -229,7 +229,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("java", "setting", "words"), REFUSED)
-def test_what_cannot_be_translated_is_refused_by_its_name(
+def test_settings_without_a_translation_are_refused_by_name(
     java: dict[str, str], setting: str, words: str, stores: Path
 ) -> None:
     (stores / "ca.jks").write_bytes(bytes.fromhex("feedfeed00000002"))

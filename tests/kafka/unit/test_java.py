@@ -141,7 +141,7 @@ EXCLUDED = [
 
 
 @pytest.mark.parametrize(("given", "text"), EXCLUDED)
-def test_what_excludes_idempotence_is_refused_with_it_as_in_java(
+def test_settings_that_exclude_idempotence_are_refused_with_it_as_in_java(
     given: dict[str, str], text: str
 ) -> None:
     assert not clients.may_be_idempotent(given)

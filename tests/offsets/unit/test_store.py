@@ -139,7 +139,7 @@ def test_the_own_topic_is_written_first_and_then_the_workers() -> None:
     assert written == [("own", keyed(), valued(5)), ("workers", keyed(), valued(5))]
 
 
-def test_what_is_forgotten_is_forgotten_in_the_workers_topic_first() -> None:
+def test_offsets_are_removed_from_the_workers_topic_first() -> None:
     written: Written = []
     (workers, _), (own, _) = store("workers", written), store("own", written)
     lease(workers, own).store([at(5, "a"), at(None, "b")])
@@ -165,7 +165,7 @@ def test_the_own_topic_has_to_take_an_offset_the_workers_need_not() -> None:
     assert written == [("own", keyed(), valued(5))]
 
 
-def test_what_the_own_topic_says_counts_and_the_workers_for_the_rest() -> None:
+def test_the_own_topic_counts_before_the_workers() -> None:
     written: Written = []
     (workers, worker_log), (own, own_log) = store("workers", written), store("own", written)
     worker_log.append(keyed("a"), valued(1))
@@ -226,7 +226,7 @@ def test_a_task_that_stood_still_and_was_not_given_away_continues_where_it_was(
     assert read(mine) == {"a": {"position": 6}, "new": {"position": 4}}
 
 
-def test_what_may_or_may_not_have_been_stored_is_no_strangers(
+def test_offsets_whose_storing_is_uncertain_are_the_tasks_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: Written = []
@@ -243,7 +243,7 @@ def test_what_may_or_may_not_have_been_stored_is_no_strangers(
     assert written[-1] == ("workers", keyed(), valued(6))
 
 
-def test_what_is_on_its_way_when_its_task_ends_is_given_up_and_only_that() -> None:
+def test_pending_offsets_of_a_task_that_ends_are_given_up_and_no_others() -> None:
     written: Written = []
     workers, log = store("workers", written)
     log.away = True

@@ -82,7 +82,7 @@ DISTRIBUTION = described(
 
 
 @pytest.mark.parametrize("place", ["", "acme"], ids=["listed itself", "in a listed folder"])
-def test_what_pip_installed_into_a_folder_is_found_by_its_entry_points(
+def test_packages_that_pip_installed_into_a_folder_are_found_by_entry_points(
     tmp_path: Path, place: str
 ) -> None:
     files = {**DISTRIBUTION, "pp_dist/sinks.py": code("Dist")}
@@ -154,7 +154,7 @@ def test_a_project_of_the_template_is_found_where_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["pp_sources", "pp_sources/src"])
 @pytest.mark.parametrize("listed", [True, False])
-def test_what_the_project_of_sources_declares_is_declared(
+def test_plugins_that_the_project_of_sources_declares_are_declared(
     tmp_path: Path, source: str, listed: bool
 ) -> None:
     place = tmp_path / source
@@ -397,7 +397,7 @@ def test_links_are_followed_and_broken_ones_told(tmp_path: Path) -> None:
     assert problem.why == f"Resolving symbolic link '{broken}' failed. Ignoring this path"
 
 
-def test_what_cannot_be_read_is_reported_and_its_neighbours_are_found(
+def test_an_unreadable_entry_is_reported_and_its_neighbours_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, {"locked/pp_locked.py": code("Locked"), "pp_open.py": code("Open")})
@@ -481,7 +481,7 @@ def test_the_discovery_says_where_plugins_are_looked_for(
 
 
 @pytest.mark.parametrize("discovery", ["hybrid_warn", "hybrid_fail", "only_scan", "service_load"])
-def test_what_is_not_declared_is_warned_of_or_keeps_the_worker_from_starting(
+def test_undeclared_plugins_are_warned_of_or_keep_the_worker_from_starting(
     both: Path, caplog: pytest.LogCaptureFixture, discovery: str
 ) -> None:
     props = {"plugin.path": str(both), "plugin.discovery": discovery}
@@ -500,7 +500,7 @@ def test_what_is_not_declared_is_warned_of_or_keeps_the_worker_from_starting(
     assert ("pp_plain is not declared" in caplog.text) == (discovery == "service_load")
 
 
-def test_what_is_in_roots_goes_to_executors(tmp_path: Path) -> None:
+def test_plugins_in_roots_go_to_executors(tmp_path: Path) -> None:
     listed, target = tmp_path / "listed", tmp_path / "target"
     write(listed, {"pp_ship.py": code("Ship", more="import pp_sibling"), "pp_sibling.py": ""})
     write(listed, {"notes.txt": "", "folder/readme.md": "", "json.py": "", "pp_n/a.py": ""})

@@ -66,6 +66,6 @@ def test_a_class_that_no_module_has_travels_itself() -> None:
     assert sent.load().__name__ == "Local"
 
 
-def test_what_is_no_plugin_has_no_reference() -> None:
+def test_a_class_that_is_no_plugin_has_no_reference() -> None:
     with pytest.raises(TypeError, match="is not a plugin"):
         PluginRef.of(dict)

@@ -161,7 +161,7 @@ def test_names_that_several_plugins_answer_to_are_ambiguous() -> None:
     ]
 
 
-def test_what_settings_never_confuse_may_share_a_name() -> None:
+def test_plugins_that_settings_cannot_confuse_may_share_a_name() -> None:
     assert ambiguous(Registry([Lines, JsonConverter]).found) == []
     # Plugins of different vendors share names (docs/files.md, docs/redis.md).
     shared = {name.removesuffix("Connector") for name, _ in ambiguous(Registry.installed().found)}
@@ -198,7 +198,7 @@ class Nameless(SinkConnector):
         ("text", "it needs a `plugin` and one of the bases"),
     ],
 )
-def test_what_is_no_plugin_is_refused_with_the_reason(cls: object, why: str) -> None:
+def test_a_class_that_is_no_plugin_is_refused_with_the_reason(cls: object, why: str) -> None:
     with pytest.raises(TypeError, match=why):
         InstalledPlugin.of(cls)
 
@@ -210,7 +210,7 @@ def test_plugins_are_listed_by_class_name() -> None:
     assert listed == ["org.example.DrainSinkConnector", "org.example.TapSourceConnector"]
 
 
-def test_what_is_no_plugin_is_refused() -> None:
+def test_a_class_that_is_no_plugin_is_refused() -> None:
     with pytest.raises(TypeError, match="is not a plugin"):
         Registry([int])  # type: ignore[list-item]
 

@@ -159,7 +159,7 @@ def test_media_types_are_those_of_the_route(
 @pytest.mark.parametrize(
     "body", [b"{", b'{"a": NaN}', b'{"a": "\\ud800"}', b"[" * 100_000, b"\xff"]
 )
-def test_what_is_no_json_is_a_500(body: bytes) -> None:
+def test_malformed_json_is_a_500(body: bytes) -> None:
     assert status(ask("POST", b"/things", body, {"Content-Type": "application/json"})) == 500
 
 

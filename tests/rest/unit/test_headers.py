@@ -124,7 +124,7 @@ def test_headers_of_the_users_own(text: str, expected: list[Header]) -> None:
         ),
     ],
 )
-def test_what_means_nothing_is_refused(props: dict[str, str], text: str) -> None:
+def test_meaningless_rules_of_headers_are_refused(props: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigInvalid) as refused:
         rules(REST.parse(props))
     assert text in str(refused.value)

@@ -59,7 +59,7 @@ def test_it_is_openapi() -> None:
     schemathesis.openapi.from_dict(WHOLE).validate()
 
 
-def test_what_is_no_openapi_would_be_noticed() -> None:
+def test_an_invalid_description_would_be_noticed() -> None:
     broken = json.loads(json.dumps(WHOLE))
     del broken["paths"]["/connectors"]["get"]["responses"]["200"]["description"]
     with pytest.raises(Exception, match="description"):
@@ -70,7 +70,7 @@ def test_every_route_is_in_it_and_nothing_else() -> None:
     assert operations(WHOLE) == {(route.method, route.path) for route in ROUTES}
 
 
-def test_what_it_refers_to_is_there_and_everything_in_it_is_referred_to() -> None:
+def test_the_descriptions_references_exist_and_everything_is_referred_to() -> None:
     components = {
         f"#/components/{kind}/{name}"
         for kind, parts in WHOLE["components"].items()

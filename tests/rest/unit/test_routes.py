@@ -61,7 +61,7 @@ def test_no_path_has_the_same_parameter_twice() -> None:
         assert len(names) == len(set(names)), route.path
 
 
-def test_what_always_answers_is_in_the_table() -> None:
+def test_routes_that_always_answer_are_in_the_table() -> None:
     assert {route.handler for route in ROUTES} >= ALWAYS
 
 

@@ -327,7 +327,9 @@ INVALID: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize(("make", "text"), INVALID.values(), ids=INVALID)
-def test_what_cannot_be_used_is_refused_by_its_name(stores: Folder, make: Make, text: str) -> None:
+def test_settings_that_cannot_be_used_are_refused_by_name(
+    stores: Folder, make: Make, text: str
+) -> None:
     given = make(stores)
     with pytest.raises(ConfigInvalid) as refused:
         server_context(TlsSettings(given, MAIN))

@@ -196,7 +196,7 @@ def test_a_coordinator_that_cannot_be_reached(reported: Told) -> None:
     )
 
 
-def test_what_the_config_topic_says(reported: Told) -> None:
+def test_records_of_the_config_topic_are_logged(reported: Told) -> None:
     reported.join()
     reported.lines()
     reported.read(

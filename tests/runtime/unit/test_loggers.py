@@ -38,7 +38,7 @@ def test_a_level_counts_for_everything_below(loggers: Loggers) -> None:
     assert "a.bc" not in loggers.all()
 
 
-def test_what_was_not_changed_has_no_time(loggers: Loggers) -> None:
+def test_unchanged_loggers_have_no_time(loggers: Loggers) -> None:
     assert loggers.get("a.bc")["last_modified"] is None
     assert loggers.get("root")["level"] == level_name(logging.root.level)
 

@@ -60,7 +60,7 @@ class Lacking(Looking):
         return [config.props]
 
 
-def test_what_is_not_installed_is_refused_before_anything_is_connected_to() -> None:
+def test_a_missing_package_is_refused_before_anything_is_connected_to() -> None:
     Lacking.seen = []
     lacking = Planner(parse_distributed(WORKER), Registry([*REGISTRY.found, Lacking]))
     props = {"name": "l", "connector.class": "test.Lacking", "topics": "t", "host": "far"}
@@ -112,7 +112,7 @@ def value_of(infos: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def test_what_a_connector_finds_where_it_connects_to_is_part_of_the_validation(
+def test_findings_of_a_connector_at_its_target_are_part_of_the_validation(
     answers: Callable[..., None], seen: list[Config]
 ) -> None:
     answers(
@@ -203,7 +203,7 @@ def test_a_look_that_does_not_end_is_an_error_and_what_it_found_before_counts(
     ]
 
 
-def test_what_stands_behind_placeholders_is_looked_with_and_not_told(
+def test_values_of_placeholders_are_used_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, answers: Callable[..., None], seen: list[Config]
 ) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_HOST", "secret-place")

@@ -129,7 +129,7 @@ PROPS = {
 }
 
 
-def test_what_a_connector_tells_about_a_password_is_hidden(
+def test_a_password_in_a_connectors_message_is_hidden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def live(connector: Telling, config: Config) -> list[Finding]:

@@ -89,7 +89,7 @@ def test_settings_come_from_a_file_from_variables_and_from_both(tmp_path: Path) 
         start.worker_settings(tmp_path / "none", environ)
 
 
-def test_what_is_appended_to_memory_has_been_received() -> None:
+def test_records_appended_to_memory_have_been_received() -> None:
     seen: list[LogEntry] = []
     log = MemoryLog(seen.extend)
     log.start()
@@ -338,7 +338,7 @@ def test_a_write_that_fails_is_said_and_tried_again(
     assert read(folder / "offsets") == {b"k": b"v"}
 
 
-def test_what_holds_for_a_while_comes_due_once_the_last_time_it_was_said() -> None:
+def test_a_lifetime_ends_once_at_the_last_time_given() -> None:
     due: list[Held] = []
     reloads = Reloads(due.append)
     try:

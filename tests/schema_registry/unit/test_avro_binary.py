@@ -134,6 +134,6 @@ def test_blocks_may_tell_their_size() -> None:
         ({"type": "array", "items": "int"}, b"\x04\x02"),
     ],
 )
-def test_what_is_not_data_of_the_schema_raises(schema: Any, data: bytes) -> None:
+def test_bytes_that_are_not_data_of_the_schema_raise(schema: Any, data: bytes) -> None:
     with pytest.raises((Malformed, IndexError, struct.error)):
         decoded(schema, data)

@@ -162,7 +162,7 @@ def converter(scope: str) -> AvroConverter:
     data=st.data(), schema=st.builds(_record, names, st.dictionaries(names, schemas, max_size=5))
 )
 @LAWFUL
-def test_what_is_written_reads_as_what_it_was(data: st.DataObject, schema: Schema) -> None:
+def test_written_values_are_read_back(data: st.DataObject, schema: Schema) -> None:
     if not consistent(schema):
         return
     rows = data.draw(st.lists(values(schema), min_size=1, max_size=4))
@@ -183,7 +183,7 @@ def test_what_is_written_reads_as_what_it_was(data: st.DataObject, schema: Schem
     data=st.data(), schema=st.builds(_record, names, st.dictionaries(names, schemas, max_size=5))
 )
 @LAWFUL
-def test_what_is_written_is_avro(data: st.DataObject, schema: Schema) -> None:
+def test_written_bytes_are_avro(data: st.DataObject, schema: Schema) -> None:
     """Another reader, with the registered schema, reads exactly the bytes."""
     if not consistent(schema):
         return

@@ -607,7 +607,7 @@ def test_text_that_is_not_utf_8_is_read_with_replacements(avro: Make, ask: Ask) 
     assert read(avro(), wire.head(1) + b"\x04a\xff").values == ["a\ufffd"]
 
 
-def test_what_follows_the_data_is_not_looked_at(avro: Make, ask: Ask) -> None:
+def test_bytes_after_the_data_are_ignored(avro: Make, ask: Ask) -> None:
     cell = foreign(ask, RECORD_A, {"x": 1})
     assert read(avro(), cell + b"more").values == [{"x": 1}]
 

@@ -63,7 +63,7 @@ def made(scope: str, **props: str) -> tuple[RegistryClient, Counting, FakeClock]
     return RegistryClient(config, way=way, clock=clock), way, clock
 
 
-def test_what_never_changes_is_asked_once(scope: str) -> None:
+def test_immutable_answers_are_asked_for_once(scope: str) -> None:
     client, way, _ = made(scope)
     assert client.register("t-value", record("a")) == client.register("t-value", record("a")) == 1
     assert client.schema(1) is client.schema(1)

@@ -122,7 +122,7 @@ DECIMALS = st.sampled_from(["BASE64", "NUMERIC"])
 
 
 @given(column=columns(), decimals=DECIMALS)
-def test_what_is_written_reads_as_it_was(column: Column, decimals: str) -> None:
+def test_written_values_are_read_back(column: Column, decimals: str) -> None:
     of = converter(decimal_format=decimals)
     back = read(of, write(of, column))
     assert back.values == column.values
@@ -144,7 +144,7 @@ def test_schemas_read_as_they_were_written(typed: Typed) -> None:
 
 
 @given(column=columns())
-def test_what_is_written_is_valid(column: Column) -> None:
+def test_written_documents_are_valid(column: Column) -> None:
     # By default, and in the JVM, decimals are strings although the schema says number.
     cells = write(converter(decimal_format="NUMERIC"), column)
     schema = column.runs[0].schema

@@ -198,7 +198,7 @@ def test_unions_are_written_and_read(row: Value, scope: Scope) -> None:
     assert read(converter, cells).values == [{"choice_0": expected}]
 
 
-def test_what_was_read_is_written_as_it_was(scope: Scope, registry: Register) -> None:
+def test_values_that_were_read_are_written_unchanged(scope: Scope, registry: Register) -> None:
     registry("t-value", SINK)
     message = GetMessageClass(order_type())(
         id=2**64 - 1, small=7, note="", state=2, tags=["a"], cash={"cents": 3}, lines=[{}]

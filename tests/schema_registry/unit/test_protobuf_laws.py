@@ -111,7 +111,7 @@ def write(of: ProtobufConverter, column: Column) -> list[bytes | None]:
 
 @pytest.mark.parametrize("setting", ["optional_for_nullables", "wrapper_for_nullables"])
 @given(column=columns())
-def test_what_is_written_reads_as_it_was(column: Column, setting: str) -> None:
+def test_written_values_are_read_back(column: Column, setting: str) -> None:
     of = converter(**{setting: "true"})
     failed: Failed = {}
     cells = write(of, column)
@@ -154,7 +154,7 @@ def test_by_default_null_reads_as_nothing(column: Column) -> None:
 
 
 @given(typed=STRUCTS)
-def test_what_is_read_has_a_file_that_reads_the_same(typed: Typed) -> None:
+def test_a_schema_that_is_read_has_a_file_that_reads_the_same(typed: Typed) -> None:
     schema, _ = typed
     options = Options(optional_for_nullables=True)
     made = message_file(schema, options)

@@ -348,7 +348,7 @@ def test_a_registry_that_is_down_is_asked_once_a_batch(
 
 
 @pytest.mark.parametrize("props", [{}, {**LATEST, "latest_cache_ttl_sec": "-1"}])
-def test_what_is_known_is_used_while_the_registry_is_down(
+def test_known_schemas_are_used_while_the_registry_is_down(
     make: Make, monkeypatch: pytest.MonkeyPatch, props: dict[str, str]
 ) -> None:
     message(make())

@@ -97,7 +97,7 @@ def test_urls_are_checked(url: str, ok: bool) -> None:
         ({"proxy.host": "proxy"}, "proxy.host needs a port"),
     ],
 )
-def test_what_cannot_be_done_here_is_refused(props: dict[str, str], problem: str) -> None:
+def test_unsupported_settings_are_refused(props: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigInvalid, match=problem):
         REGISTRY.parse({**URL, **props})
 
@@ -117,7 +117,7 @@ def test_pem_and_pkcs12_stores_are_fine() -> None:
     assert "hush" not in repr(config)
 
 
-def test_what_java_accepts_by_default_is_accepted_when_it_is_said() -> None:
+def test_javas_defaults_are_accepted_when_they_are_given() -> None:
     REGISTRY.parse(
         {
             **URL,

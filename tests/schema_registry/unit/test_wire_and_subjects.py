@@ -21,7 +21,7 @@ def test_the_id_stands_before_the_payload(number: int, head: bytes) -> None:
 
 
 @pytest.mark.parametrize("cell", [b"", b"\0", b"\0\0\0\1", b"\1\0\0\0\1x", b"{}     "])
-def test_what_does_not_begin_with_an_id_is_told_apart(cell: bytes) -> None:
+def test_messages_that_do_not_begin_with_an_id_are_told_apart(cell: bytes) -> None:
     with pytest.raises(wire.NotFramed, match="Unknown magic byte!"):
         wire.schema_id(cell)
 

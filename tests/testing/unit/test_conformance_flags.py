@@ -203,7 +203,7 @@ def only_with_schemas(case: ShelfCase, numbers: range, *, schema: bool) -> Recor
     "check",
     [
         flushed,
-        lambda case: case.test_what_may_be_committed_is_not_needed_again(),
+        lambda case: case.test_committed_records_are_not_needed_again(),
         lambda case: case.test_partitions_may_be_revoked_and_assigned_again(case._open()),
         lambda case: case.test_records_that_are_written_again(),
         lambda case: case.test_a_tombstone_is_written_or_refused_and_its_neighbours_are_written(

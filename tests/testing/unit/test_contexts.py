@@ -72,7 +72,7 @@ def test_partitions_are_paused_until_they_are_resumed() -> None:
     assert context.paused == {one, three}
 
 
-def test_what_was_stored_at_the_start_and_since_is_reported() -> None:
+def test_offsets_stored_at_the_start_and_since_are_reported() -> None:
     start = [
         SourceOffset({"file": "a"}, {"line": 1}),
         SourceOffset({"file": "b"}, {"line": 2}),

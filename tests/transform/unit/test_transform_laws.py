@@ -171,7 +171,7 @@ MOMENTS: Final = st.integers(-11_676_096_000_000, 221_845_392_000_000).map(ms_to
     ],
 )
 @given(moment=MOMENTS)
-def test_what_is_written_reads_as_the_same_moment(pattern: str, moment: datetime) -> None:
+def test_a_written_moment_is_read_back(pattern: str, moment: datetime) -> None:
     format = DateFormat(pattern)
     assert format.parse_moment(format.format_moment(moment)) == moment
 
