@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from penstock import KAFKA_VERSION
 from penstock.testing.processes import WorkerProcess
 from penstock.testing.topics import Topics
 from penstock.testing.waiting import wait_until
@@ -155,7 +156,9 @@ def test_the_status_topic_holds_the_bytes_of_kafka_connect(
     running = (
         rb'\{"state":"RUNNING","trace":null,"worker_id":"'
         + worker
-        + rb'","generation":[1-9]\d*,"version":"4\.2\.0"\}'
+        + rb'","generation":[1-9]\d*,"version":"'
+        + re.escape(KAFKA_VERSION.encode())
+        + rb'"\}'
     )
     for key in (b"status-connector-src", b"status-task-src-0", b"status-task-snk-0"):
         value = found[key]

@@ -130,7 +130,7 @@ class TestHashes(_Away):
 
     def contents(self) -> list[Any]:
         found = [self.client.hgetall(key) for key in self.client.scan_iter("rows:*", _type="HASH")]
-        return [(int(each[b"id"]), each[b"name"].decode()) for each in found]
+        return sorted((int(each[b"id"]), each[b"name"].decode()) for each in found)
 
     def bad_records(self) -> Records | None:
         self.client.set("rows:taken", "a string")
@@ -164,7 +164,7 @@ class TestTexts(_Away):
     def contents(self) -> list[Any]:
         with redis.Redis(port=self.client.get_connection_kwargs()["port"], db=1) as other:
             keys = [key for key in other.scan_iter() if not key.startswith(b"__kafka")]
-            return [other.get(key).decode() for key in keys]
+            return sorted(other.get(key).decode() for key in keys)
 
     def bad_records(self) -> Records | None:
         return records_of(["x", {"a": 1}, "y", "z"], keys=[None, "k", "", 5])

@@ -31,7 +31,7 @@ def compiled() -> list[Path]:
 def prepare(context: SparkContext, folder: Path) -> None:
     """Adds the classes to the JVMs of the driver and the executors, unless their jar was in the
     class path when these started; call it once, before they are used. The jar is kept in the
-    penstock home or, if that is not writable, written to `folder`."""
+    penstock home or, if there is none that is writable, written to `folder`."""
     jvm: Any = context._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(f"penstock/{CLASSES[0]}.class") is not None:
@@ -58,7 +58,7 @@ def _written(classes: Mapping[str, bytes], folder: Path) -> Path:
     """The jar; complete, or absent, at any time."""
     kept = _kept()
     with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".making-") as work:
             made = Path(work) / kept.name
             janino.write_jar(classes, made)
