@@ -86,7 +86,7 @@ demo: $(RUNTIME) ## move a file through Kafka into another file; FILE=path for y
 UNIT := $(wildcard tests/*/unit tests/connectors/*/unit)
 REAL := $(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore-glob='*/unit' -m
 
-check: $(READY) ## format, lint, types, import layers, unit and property tests: under a minute
+check: $(READY) ## format, lint, types, import layers, unit and property tests: two minutes
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo > .penstock-imports.log || (cat .penstock-imports.log; rm .penstock-imports.log; exit 1)

@@ -30,10 +30,8 @@ SCHEMALESS: Final = {
 
 
 @pytest.fixture(scope="module")
-def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
-    started = make_worker().start()
-    started.await_rest()
-    return started
+def worker(shared_worker: WorkerProcess) -> WorkerProcess:
+    return shared_worker
 
 
 @pytest.fixture(scope="module")

@@ -36,10 +36,8 @@ IDS: Final = "com.mongodb.kafka.connect.sink.processor.id.strategy"
 
 
 @pytest.fixture(scope="module")
-def worker(make_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
-    started = make_worker().start()
-    started.await_rest()
-    return started
+def worker(shared_worker: WorkerProcess) -> WorkerProcess:
+    return shared_worker
 
 
 @pytest.fixture(scope="module")
