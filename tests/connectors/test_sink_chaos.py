@@ -28,7 +28,7 @@ SEED: Final = int(os.environ.get("PENSTOCK_SOAK_SEED", "0")) or random.SystemRan
     32
 )
 
-pytestmark = [pytest.mark.timeout(SECONDS + 900), pytest.mark.slow(65)]
+pytestmark = [pytest.mark.timeout(2 * SECONDS + 900), pytest.mark.slow(65)]
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *UNAVAILABLE] if SECONDS else QUICK)

@@ -332,6 +332,10 @@ class Chaos:
     def _committed(self) -> dict[int, int]:
         return self.topics.committed(f"connect-{self.connector}", self.topic)
 
+    @staticmethod
+    def _reached(found: dict[int, int], wanted: dict[int, int]) -> bool:
+        return all(found.get(number, 0) >= end for number, end in wanted.items())
+
     def _await_commits(self) -> None:
         """Waits until every partition is committed past where it ends now; failed tasks are
         restarted."""
@@ -341,13 +345,19 @@ class Chaos:
         self._await_committed(self.topics.ends(self.topic), "all records to be committed")
 
     def _await_committed(self, wanted: dict[int, int], what: str) -> None:
-        def committed() -> bool:
+        """Waits as long as commits advance: a slow target on a busy machine has a backlog to write
+        after each fault."""
+        found: dict[int, int] = {}
+
+        def all_or_more() -> bool:
+            nonlocal found
             self._restart_failed()
-            found = self._committed()
-            return all(found.get(number, 0) >= end for number, end in wanted.items())
+            before, found = found, self._committed()
+            return self._reached(found, wanted) or found != before
 
         try:
-            wait_until(committed, WAIT_S, what, poll_s=0.3)
+            while not self._reached(found, wanted):
+                wait_until(all_or_more, WAIT_S, what, poll_s=0.3)
         except TimeoutError as error:
             raise TimeoutError(
                 f"{error}; wanted {wanted}, committed {self._committed()}; "
