@@ -167,7 +167,13 @@ class Mqtt(Family):
         client.on_message = lambda _client, _data, message: self._heard.append(
             (message.topic, bytes(message.payload))
         )
-        client.on_connect = lambda *_: client.subscribe("#", 1)
+        self._resumed: list[bool] = []  # whether each connection found the session
+
+        def connected(_client: Any, _data: Any, flags: Any, *_: Any) -> None:
+            self._resumed.append(flags.session_present)
+            client.subscribe("#", 1)
+
+        client.on_connect = connected
         client.on_subscribe = lambda *_: subscribed.set()
         client.reconnect_delay_set(1, 1)
         lasting = Properties(PacketTypes.CONNECT)
@@ -211,6 +217,8 @@ class Mqtt(Family):
 
     def stored(self) -> Iterable[tuple[str, int]]:
         """What the subscriber heard, once it has heard a last message."""
+        lost = self._resumed[1:].count(False)
+        assert not lost, f"the broker lost the subscriber's session {lost} times: nobody heard it"
         self._client.publish("end", b"", 1)
         wait_until(lambda: any(topic == "end" for topic, _ in self._heard), _WAIT_S, "the end")
         for topic, payload in list(self._heard):
