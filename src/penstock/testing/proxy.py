@@ -166,7 +166,8 @@ class Proxy:
 
 
 def _bind(port: int) -> socket.socket:
-    bound = socket.socket()
+    # asyncio sends small parts at once only if the socket names its protocol.
+    bound = socket.socket(proto=socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((_HOST, port))
     bound.setblocking(False)
