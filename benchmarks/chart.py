@@ -43,13 +43,13 @@ def bars(document: Mapping[str, Any]) -> list[Bar]:
     out, heading = [], ""
     for shown in document["rows"]:
         row = declared.get((shown["scenario"], shown["name"]))
-        if not shown["title"].startswith("  "):
-            heading = shown["title"]
+        title = shown["title"].strip()
+        if shown["title"].startswith("  "):
+            title = f"{heading}: {title}"
+        else:
+            heading = title
         if row is None or not shown["ratio"]:
             continue
-        title = shown["title"].strip()
-        if title != heading and shown["title"].startswith("  "):
-            title = f"{heading}: {title}"
         rounds = tuple(_better(row, times) for times in _round_ratios(document, row))
         out.append(Bar(title, _better(row, shown["ratio"]), rounds, _goal(row)))
     return out

@@ -197,7 +197,9 @@ class SinkPlan:
     topics: tuple[str, ...]
     topics_regex: str | None
     consumer: Mapping[str, str] = field(repr=False)  # Java's names; may hold secrets
-    admin: Settings | None = field(repr=False)  # for lags; None: librdkafka cannot connect
+    admin: Settings | None = field(
+        repr=False
+    )  # for lags and topic ids; None: librdkafka cannot connect
     group_admin: Member | None = field(default=None, repr=False)
     """Settings of the admin client that removes group members."""
     commit_interval_ms: int = 60_000

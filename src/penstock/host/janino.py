@@ -35,12 +35,15 @@ def compiled(gateway: Any, loader: Any, sources: Mapping[str, str]) -> dict[str,
     return {name: bytes(classes[name]) for name in classes}
 
 
-def write_jar(classes: Mapping[str, bytes], archive: Path) -> None:
-    """Writes class files to an archive."""
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(archive, "w") as jar:
-        for name, code in classes.items():
-            jar.writestr(name, code)
+def write_jar(classes: Mapping[str, bytes], archive: Path) -> Path:
+    """Writes class files to an archive, which is complete, or absent, at any time; returns it. Its
+    folder has to exist."""
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".making-") as work:
+        made = Path(work) / archive.name
+        with zipfile.ZipFile(made, "w") as jar:
+            for name, code in classes.items():
+                jar.writestr(name, code)
+        return made.rename(archive)
 
 
 def compiled_jar(program: str, sources: Mapping[str, str], classpath: Sequence[Path]) -> Path:
@@ -55,9 +58,7 @@ def compiled_jar(program: str, sources: Mapping[str, str], classpath: Sequence[P
         with _gateway(classpath) as gateway:
             loader = gateway.jvm.java.lang.ClassLoader.getSystemClassLoader()
             classes = compiled(gateway, loader, sources)
-        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".making-") as work:
-            write_jar(classes, Path(work) / archive.name)
-            return (Path(work) / archive.name).rename(archive)
+        return write_jar(classes, archive)
     except OSError as error:
         raise StartupFailed(
             f"The classes of {program} cannot be written to {archive.parent}: {error.strerror}. "

@@ -28,7 +28,6 @@ from penstock.config.define import (
     Required,
     Width,
 )
-from penstock.config.versions import Version
 from penstock.config.worker_keys import PLUGIN_DISCOVERY, PLUGIN_PATH
 from penstock.errors import StartupFailed
 from penstock.host import class_archive, jars
@@ -50,19 +49,20 @@ _KINDS: Final = {"source": PluginKind.SOURCE, "sink": PluginKind.SINK}
 def registry(props: Mapping[str, str]) -> Registry:
     """The plugins of a worker with these settings: those of `plugins.path`, and the connectors
     written in Java. See there for what it raises."""
-    python = plugin_path.registry(props)
-    files = _jars(props)
-    return python.with_java(lambda: found(props, files)) if files else python
+    return plugin_path.registry(props).with_java(lambda: found(props))
 
 
-def found(props: Mapping[str, str], files: Sequence[Path]) -> list[InstalledPlugin]:
+def found(props: Mapping[str, str]) -> Sequence[InstalledPlugin]:
     """The connectors in jars. Logs what is wrong with the others; without Java, finds none."""
+    files = _jars(props)
+    if not files:
+        return ()
     try:
         rows = _known(props, files)
     except StartupFailed as error:
         log.error("plugins written in Java are not available: %s", error)
-        return []
-    newest: dict[str, InstalledPlugin] = {}
+        return ()
+    entries: list[InstalledPlugin] = []
     for row in rows:
         if row["location"] == CLASSPATH:
             continue  # Kafka Connect's own, which penstock has in Python
@@ -75,14 +75,12 @@ def found(props: Mapping[str, str], files: Sequence[Path]) -> list[InstalledPlug
                 cause["message"],
             )
         elif row["type"] in _KINDS:
-            entry = _entry(row)
-            known = newest.setdefault(entry.plugin.class_name, entry)
-            if Version(known.plugin.version) < Version(entry.plugin.version):
-                newest[entry.plugin.class_name] = entry
-            if known is not entry:
-                _say_several(known, entry)
-    log.info("connectors written in Java: %d", len(newest))
-    return list(newest.values())
+            entries.append(_entry(row))
+    newest = Registry(entries)
+    for copies in newest.shadowed:
+        _say_several(*copies)
+    log.info("connectors written in Java: %d", len(newest.found))
+    return newest.found
 
 
 def _say_several(*entries: InstalledPlugin) -> None:

@@ -213,7 +213,12 @@ class Registry:
 
     def with_java(self, java: Callable[[], Sequence[InstalledPlugin]]) -> Registry:
         """The same plugins, and connectors written in Java, which are found at their first use."""
-        return Registry(lambda: self.load().chosen, self.roots, java)
+
+        def everything() -> list[InstalledPlugin]:
+            choice = self.load()
+            return [*choice.chosen, *(unused for unused, _ in choice.shadowed)]
+
+        return Registry(everything, self.roots, java)
 
     @classmethod
     def installed(cls) -> Registry:
@@ -276,11 +281,6 @@ class Registry:
             return self.connector(name.strip()) if name is not None else None
         except UnknownConnectorClass:
             return None
-
-    def version(self, name: str | None) -> str | None:
-        """The version of the connector a `connector.class` names, if it is installed."""
-        entry = self.find_connector(name)
-        return entry.plugin.version if entry else None
 
     def converter(self, name: str) -> type[Converter] | None:
         """The converter that a configuration names, or None if unknown or ambiguous."""

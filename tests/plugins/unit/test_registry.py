@@ -250,3 +250,12 @@ def test_the_built_in_plugins_are_installed() -> None:
     assert registry.connector("FileStreamSink").kind is PluginKind.SINK
     for name in ("JsonConverter", "StringConverter", "ByteArrayConverter"):
         assert registry.converter(name) is not None
+
+
+def test_connectors_in_jars_do_not_hide_that_a_python_plugin_is_unused() -> None:
+    class Newer(Lines):
+        plugin = replace(Lines.plugin, version="99")
+
+    python = Registry([Lines, Newer])
+    assert [unused.cls for unused, _ in python.shadowed] == [Lines]
+    assert python.with_java(list).shadowed == python.shadowed

@@ -5,7 +5,6 @@ Spark, compiles them in the first driver's JVM, and the penstock home keeps them
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import resources
@@ -55,14 +54,9 @@ def _kept() -> Path:
 
 
 def _written(classes: Mapping[str, bytes], folder: Path) -> Path:
-    """The jar; complete, or absent, at any time."""
     kept = _kept()
     with suppress(OSError):
         kept.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".making-") as work:
-            made = Path(work) / kept.name
-            janino.write_jar(classes, made)
-            return made.rename(kept)
-    jar = folder / kept.name
-    janino.write_jar(classes, jar)
-    return jar
+        return janino.write_jar(classes, kept)
+    folder.mkdir(parents=True, exist_ok=True)
+    return janino.write_jar(classes, folder / kept.name)

@@ -91,12 +91,9 @@ class Commits:
                 written = self._owned.reached(partitions)
                 offered = writer.pre_commit(dict(written)) if written else {}
         except Exception as error:
-            problem, repeats = (
-                "flush failed, offsets are not committed",
-                str(error) == self._failure,
-            )
-            self._failure = str(error)
-            self._target.note_retry(problem, error, repeats=repeats)
+            before, self._failure = self._failure, str(error)
+            problem = "flush failed, offsets are not committed"
+            self._target.note_retry(problem, error, repeats=self._failure == before)
             return False
         self._failure = None
         self._reporting.flush()

@@ -171,12 +171,13 @@ class JdbcWriter(SinkWriter):
                 originals = [records.original(row) for row in range(len(records))]
                 ids = {at: self._topic_id(at.topic) for at in set(originals)}
                 next_by_partition = offsets.read(connection, ids)
-                if below(originals, records.offsets, next_by_partition):
+                done = below(originals, records.offsets, next_by_partition)
+                if done:
                     # Was the topic created again since the task asked for its id?
                     self._topic_ids.clear()
                     ids = {at: self._topic_id(at.topic) for at in ids}
                     next_by_partition = offsets.read(connection, ids)
-                done = below(originals, records.offsets, next_by_partition)
+                    done = below(originals, records.offsets, next_by_partition)
                 if done:
                     log.warning(
                         "Skipping %d records of %s that are written according to table %s. If "
